@@ -193,6 +193,9 @@ def _unpickled(path):
         ) from None
 
 
+# Short names of the estimators.
+
+
 ESTIMATORS = {
     "logistic": DPBayesianLogisticRegression,
     "mixture": DPGaussianMixturePosterior,
@@ -200,6 +203,9 @@ ESTIMATORS = {
     "poisson": DPBayesianPoissonRegressor,
     "ridge": DPBayesianRidge,
 }
+
+
+# The command line of ledgers: ``python -m skdpbayes ledger show FILE`` shows what is spent and left.
 
 
 _SHOWN = ("time", "estimator", "sampler", "epsilon", "total_epsilon", "status", "label")
@@ -290,6 +296,9 @@ def ledger_command(options):
     return options.act(options)
 
 
+# ``plan``: show what a fit would do and cost, without any data.
+
+
 _ONLY_FOR = {"classes": ("logistic", "network"), "components": ("mixture",)}
 
 
@@ -355,6 +364,12 @@ def plan_command(options):
     if options.json:
         return json.dumps(privacy_report(plan), indent=2, allow_nan=False)
     return "\n".join([str(plan), *(f"Warning: {text}" for text in plan.warnings)])
+
+
+# ``warm-up``: compile code ahead of time, so that the first fits need not wait.
+#
+# Every fit below is of a small synthetic table, and its compiled code serves tables of any size. The
+# table is just large enough to use several cores, for which separate code is compiled.
 
 
 _SHAPE = (6000, 60)

@@ -1,14 +1,9 @@
-"""What is passed in, before it is known to be a table: read silently, and with errors that quote no cell.
+"""What is passed in is read without floating-point warnings, and with errors that quote no cell.
 
     plain -> unquoted(a function of scikit-learn's or NumPy's) -> an array, or an error in words of ours
 
 An error of another package may hold a cell, or a whole table: its message is passed on only if its form is
 known, and is replaced otherwise.
-
-Computations on records that emit no warnings, whatever the records hold.
-
-A floating-point warning, or the error that `numpy.seterr` or `scipy.special.seterr` turns it into, would
-reveal that a record overflowed.
 """
 
 import re
@@ -17,6 +12,11 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import special
 from sklearn import config_context
+
+# Computations on records that emit no warnings, whatever the records hold.
+#
+# A floating-point warning, or the error that `numpy.seterr` or `scipy.special.seterr` turns it into,
+# would reveal that a record overflowed.
 
 
 @contextmanager

@@ -221,7 +221,7 @@ def stopped(monkeypatch):
     def stop(*args):
         raise Charged
 
-    monkeypatch.setattr("skdpbayes.samplers.base.reserve", stop)
+    monkeypatch.setattr("skdpbayes.samplers.base.charge", stop)
 
 
 def said(one, table, labels):

@@ -238,7 +238,7 @@ BAD = [
 @pytest.mark.parametrize("options, named", BAD)
 def test_bad_input_is_named_before_anything_is_read(monkeypatch, options, named):
     monkeypatch.setattr(
-        "skdpbayes.samplers.base.reserve", lambda *args: pytest.fail("a plan was charged")
+        "skdpbayes.samplers.base.charge", lambda *args: pytest.fail("a plan was charged")
     )
     with pytest.raises(ValueError, match=named):
         fit(**options)

@@ -1,4 +1,4 @@
-"""Sums of gradients over the table, or over a batch of it.
+"""Sums of gradients and losses over a table or a batch, compiled once for a kind of target.
 
     full batch:     g(theta) = sum_i grad ell_i(theta)
     Poisson batch:  g(theta) = (1/q) sum_{i in S} grad ell_i(theta),   each i in S with probability q
@@ -6,27 +6,6 @@
 
 A sum is cut into chunks whose number depends on public sizes only and which are added up in order, so
 the result is the same on any number of cores.
-
-What the cores of all samplers share: compiling, execution in blocks, gradients, lattice steps.
-
-Cores, and functions of a target that are compiled once and reached by their addresses.
-
-    1 = entry(address of the target, address of the job, number of a chunk)
-
-numba compiles whatever a function calls into it once more: a core that called a gradient by name would hold a
-copy of it, and a second copy to run on several cores, and would be compiled anew for every kind of target. An
-entry is compiled once for a kind of target, and cores call it through a pointer without knowing that kind. A
-job is a named tuple of numbers and arrays, which include those that results are written to. Its chunks are
-shared out among several cores by one loop, compiled once for all entries.
-
-An address keeps nothing alive: a target lives as long as the memory of `compiled_layout`, and a job as
-long as its caller holds it.
-
-Differences of losses over the table, or of records by their numbers, and the prior's potential.
-
-    u_i = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a]
-
-Of a whole table their sum is formed in chunks, added up in order.
 """
 
 import ast
@@ -63,6 +42,21 @@ from ..models import (
 )
 from ..models.base import ALIGNMENT, has_table, in_random_order, is_in_random_order
 from ..privacy.rounding import n_chunks
+
+# Cores, and functions of a target that are compiled once and reached by their addresses.
+#
+#     1 = entry(address of the target, address of the job, number of a chunk)
+#
+# numba compiles whatever a function calls into it once more: a core that called a gradient by name
+# would hold a copy of it, and a second copy to run on several cores, and would be compiled anew for
+# every kind of target. An entry is compiled once for a kind of target, and cores call it through a
+# pointer without knowing that kind. A job is a named tuple of numbers and arrays, which include those
+# that results are written to. Its chunks are shared out among several cores by one loop, compiled
+# once for all entries.
+#
+# An address keeps nothing alive: a target lives as long as the memory of `compiled_layout`, and a job as
+# long as its caller holds it.
+
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy"}
 _CORE: dict[str, Any] = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
@@ -628,11 +622,11 @@ def next_batch(generator, batches):
 
 def reshuffle_batches(batch):
     """Have batches that take turns cut anew before the next step (generic, compiled)."""
-    raise NotImplementedError("cut_anew is a generic of compiled code.")
+    raise NotImplementedError("reshuffle_batches is a generic of compiled code.")
 
 
 @compiled_for(reshuffle_batches)
-def _cut_anew(batch):
+def _reshuffle_batches(batch):
     if isinstance(batch, types.BaseNamedTuple) and batch.instance_class is CyclicBatches:
 
         def forget(batch):
@@ -684,6 +678,13 @@ def _estimate_gradient(oracle, generator, theta, rate, batch, loop, gradient, pr
     if isinstance(batch, types.BaseNamedTuple):
         return cyclic if batch.instance_class is CyclicBatches else shuffled
     return poisson
+
+
+# Differences of losses over the table, or of records by their numbers, and the prior's potential.
+#
+#     u_i = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a]
+#
+# Of a whole table their sum is formed in chunks, added up in order.
 
 
 # Records whose losses are computed at once.

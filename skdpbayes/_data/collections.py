@@ -1,13 +1,4 @@
-"""Dask collections as tables, recognised without importing Dask.
-
-Columns beside a table are taken row by row, by their places: those in another order are refused.
-
-index of a column = index of the table, where both have one
-
-An index is as public as names of columns are: the error depends on indices, and on no cell. Labels and
-predictions, weights, exposures and groups are all compared here. Arrays, lists, and frames of polars have no
-index, and leave the order to whoever passes them.
-"""
+"""Dask collections as tables, recognised without importing Dask, and the order of rows."""
 
 import sys
 from contextlib import contextmanager
@@ -44,6 +35,15 @@ def example_of(X):
     if hasattr(X, "_meta_nonempty"):
         return X._meta_nonempty.iloc[:1]
     return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
+
+
+# Columns beside a table are taken row by row, by their places: those in another order are refused.
+#
+# index of a column = index of the table, where both have one
+#
+# An index is as public as names of columns are: the error depends on indices, and on no cell. Labels
+# and predictions, weights, exposures and groups are all compared here. Arrays, lists, and frames of
+# polars have no index, and leave the order to whoever passes them.
 
 
 # What is wrong with rows in another order.

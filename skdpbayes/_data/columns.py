@@ -1,14 +1,8 @@
-"""Columns that are read without a table: labels, and finite numbers, of one dimension.
+"""Columns beside a table: labels, numbers and counts of one dimension, and weights of records.
 
 array_of -> column_of -> label_column or number_column -> count_column
 
 Errors say what is wrong with the format, and none quotes an entry.
-
-Class labels: which labels can occur is public, which of them do occur is private.
-
-Weights of records: their own, reduced to a public maximum, times that of their class.
-
-w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
 """
 
 from numbers import Real
@@ -111,6 +105,9 @@ def array_of(values, name):
     return sanitize_errors(
         np.asarray, values, dtype=kind, told=reraise_if_safe(f"{name} must be a column.")
     )
+
+
+# Class labels: which labels can occur is public, which of them do occur is private.
 
 
 _OF_SEVERAL_KINDS = (
@@ -225,6 +222,11 @@ def encode_labels(y, classes):
             f"classes={_numbers(labels.size)}{_ONE_AGAINST_REST * (labels.size > 2)}."
         )
     return codes
+
+
+# Weights of records: their own, reduced to a public maximum, times that of their class.
+#
+# w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
 
 
 def largest_weight(class_weight, n_classes, max_sample_weight):

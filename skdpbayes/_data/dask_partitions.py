@@ -1,25 +1,4 @@
-"""The partitions of a collection, what lies beside them, and the client that computes them.
-
-Marks of partitions, which tell whether one that is computed again still has the same rows.
-
-    mark = HMAC_key(number of the partition, types, shapes and bytes of X, y and weights)
-
-The key is drawn for each fit: marks say nothing about rows, not even that two tables have the same.
-
-Shards of a table that a cluster's workers hold, in memory or in files.
-
-    theta -> workers -> one sum for each shard -> the client, which adds them up
-
-A pass is one task for each thread of a worker, for the shards that the worker holds; or more, so that a task
-needs a small share of the worker's memory at a time. What Dask has moved to files for want of memory comes
-back for its task, and may go again after it: shards as a whole may be larger than memory. Every other pass
-runs backwards, and begins with what was used last. If a worker is lost, Dask recomputes its shards from their
-source. Every task compares a shard's mark with that of the rows that
-were read first, because a source that changes could put one record into two shards. Workers log the arguments
-of tasks that fail, records included. Tasks therefore never fail: they return the kind of the error instead.
-
-Functions of rows, applied to the partitions of a collection, and columns brought to the client.
-"""
+"""Partitions of Dask collections: functions of rows, marks of their rows, and sums that workers form."""
 
 import hmac
 import math
@@ -41,6 +20,12 @@ from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings
 from ..exceptions import ChangedRowsError
 from .collections import example_of, is_collection, refuse_other_order
 from .shards import Shard, Shards, of_target
+
+# Marks of partitions, which tell whether one that is computed again still has the same rows.
+#
+#     mark = HMAC_key(number of the partition, types, shapes and bytes of X, y and weights)
+#
+# The key is drawn for each fit: marks say nothing about rows, not even that two tables have the same.
 
 
 def mark_of(rows, key, number):
@@ -87,6 +72,20 @@ def _bytes_of(array):
     except TypeError:  # Some cannot be compared.
         pass
     return repr(values).encode()
+
+
+# Shards of a table that a cluster's workers hold, in memory or in files.
+#
+#     theta -> workers -> one sum for each shard -> the client, which adds them up
+#
+# A pass is one task for each thread of a worker, for the shards that the worker holds; or more, so
+# that a task needs a small share of the worker's memory at a time. What Dask has moved to files for
+# want of memory comes back for its task, and may go again after it: shards as a whole may be larger
+# than memory. Every other pass runs backwards, and begins with what was used last. If a worker is
+# lost, Dask recomputes its shards from their source. Every task compares a shard's mark with that of
+# the rows that were read first, because a source that changes could put one record into two shards.
+# Workers log the arguments of tasks that fail, records included. Tasks therefore never fail: they
+# return the kind of the error instead.
 
 
 # What tasks that run at a time may need of a worker's memory, if no shard is larger. Dask moves what it holds
@@ -401,6 +400,9 @@ def _checked(block, part, name):
 @with_sanitized_traceback
 def _in_same_order(block, part, name):
     refuse_other_order(name, part, X=block)
+
+
+# Functions of rows, applied to the partitions of a collection, and columns brought to the client.
 
 
 # What scikit-learn's configuration says about the form of tables, in this process and not on workers.

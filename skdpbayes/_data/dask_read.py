@@ -1,17 +1,6 @@
-"""Reading Dask collections: partitions are validated, and labels encoded, where the partitions are.
+"""Reading Dask collections: rows are validated, labelled and chosen where the partitions are.
 
 partitions of X, y, sample_weight -> Rows on the workers -> labels that occur, sizes, marks
-
-Tables in Dask collections: the partitions stay where they are, and only sums over them come back.
-
-At most ``k`` rows of each person in a collection: the client chooses, and rows stay where they are.
-
-    labels of a partition -> keyed marks of persons -> the client, which chooses -> the partition
-
-A person may have rows in several partitions. The client holds marks of 16 bytes for each row, and some 65
-more while it chooses. Marks are keyed for each fit: to those who do not know the key they say which rows have
-one person, and not whom. A partition that is computed again for its rows must have the labels that it had
-when rows were chosen.
 """
 
 import hashlib
@@ -50,6 +39,16 @@ from .dask_partitions import (
 from .privacy_units import NO_ORDER, choose_with_firsts, count_persons, has_persons, labels_of_rows
 from .shards import LocalShards
 from .table import UNLABELLED, Rows, Table, chosen_rows, prepared
+
+# At most ``k`` rows of each person in a collection: the client chooses, and rows stay where they are.
+#
+#     labels of a partition -> keyed marks of persons -> the client, which chooses -> the partition
+#
+# A person may have rows in several partitions. The client holds marks of 16 bytes for each row, and
+# some 65 more while it chooses. Marks are keyed for each fit: to those who do not know the key they
+# say which rows have one person, and not whom. A partition that is computed again for its rows must
+# have the labels that it had when rows were chosen.
+
 
 _KINDS = "groups of Dask collections must be text or whole numbers: take groups.astype(str), for example."
 

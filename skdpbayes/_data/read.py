@@ -5,13 +5,6 @@
 Rows are handed out within a context in which no floating-point operation warns or raises. If a table is in
 shards, all of this happens where the shards are. Only the labels that occur, sizes and sums over records come
 back.
-
-Tables: read, validated, labelled and weighed, in memory or in shards elsewhere.
-
-    collections <- rows <- dask <- read, blockwise
-
-`read` is where fits begin, and `blockwise` where methods of single rows do. `columns` reads what scores
-compare.
 """
 
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Validated rows of a table, in this process, and what a fit does with them.
 
 rows -> labels or responses in numbers, weights and offsets of records -> a target
-
-Validation of tables with scikit-learn, without quoting any cell in an error.
 """
 
 from functools import partial
@@ -34,6 +32,9 @@ from .._errors import (
 from ..models.rows import real_numbers, without_duplicates
 from .columns import effective_weights, encode_labels
 from .lists import column_cells, integer_array
+
+# Validation of tables with scikit-learn, without quoting any cell in an error.
+
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")

@@ -1,20 +1,10 @@
-"""What the private posterior estimators share.
+"""The fit that all private posterior estimators share, and the bounds that it may learn from the rows.
 
     validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
                    -> draws, and everything else from the draws
 
 Data flow in this direction only: fitted attributes depend on the records only through what the sampler
 releases.
-
-Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the budget.
-
-    plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
-
-Quantiles are drawn as in `skdpbayes._mechanisms.exponential`. The rest of the budget is fixed beforehand,
-as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to Andrew, Thakkar, McMahan
-and Ramaswamy (2021).
-
-What an estimator says of its bounds in a report, and who said so.
 """
 
 import math
@@ -57,6 +47,16 @@ from ..samplers import Plan, resolve_sampler
 from ..samplers.base import AUTO, resolve_auto, run_plan
 from ..samplers.plan import NormRelease, check_plan
 from .model_checks import to_arviz
+
+# Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the
+# budget.
+#
+#     plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
+#
+# Quantiles are drawn as in `skdpbayes._mechanisms.exponential`. The rest of the budget is fixed
+# beforehand, as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to
+# Andrew, Thakkar, McMahan and Ramaswamy (2021).
+
 
 # Share of the squared mu.
 BOUNDS_SHARE = 0.02
@@ -210,6 +210,9 @@ def _at_bounds(estimator, plan, model, at_norm, norm, responses):
         ConvergenceWarning,
     )
     return model, plan
+
+
+# What an estimator says of its bounds in a report, and who said so.
 
 
 def posterior_disclosures(estimator):

@@ -1,15 +1,6 @@
-"""What the private classifiers share: plans without data, and predictions averaged over draws.
+"""Private classifiers: plans without data, and probabilities averaged over posterior draws.
 
 p(y | x, data) = mean over draws of p(y | x, theta)
-
-Averages of predictive probabilities over posterior draws.
-
-    log p(y | x) = log sum_s w_s p(y | x, theta_s),        w_s = 1/S, unless draws count differently
-
-Probabilities are averaged in single precision, to about six digits. Logits of two classes are computed in
-single precision too, unless they are unusually large. If a probability is too small for that, or if there is
-only one draw, averages are computed on the log scale in double precision, so that certain predictions stay
-finite.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +27,16 @@ from .._typing import MatrixLike
 from ..models.single_precision import PLAIN, exp_float32, multiply
 from ..samplers import Plan
 from .base import PrivatePosteriorMixin
+
+# Averages of predictive probabilities over posterior draws.
+#
+#     log p(y | x) = log sum_s w_s p(y | x, theta_s),        w_s = 1/S, unless draws count differently
+#
+# Probabilities are averaged in single precision, to about six digits. Logits of two classes are
+# computed in single precision too, unless they are unusually large. If a probability is too small for
+# that, or if there is only one draw, averages are computed on the log scale in double precision, so
+# that certain predictions stay finite.
+
 
 # Means below this may have underflowed in all but a few draws.
 _LEAST = 1e-30

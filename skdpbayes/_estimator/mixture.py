@@ -3,38 +3,6 @@
     p(x | data) = mean over draws of sum_k w_k N(x; m_k, C_k)
 
 Everything here is post-processing of what was released.
-
-One labelling of the components for all draws of a mixture.
-
-The posterior of a mixture does not change if components change places, so a chain may switch them. Each draw
-``s`` gets the permutation ``p_s`` which, together with a reference, minimises
-
-    sum_s sum_k KL( w_sj N(m_sj, C_sj) || w_k N(m_k, C_k) ),    j = p_s(k),
-
-the sum of the Kullback-Leibler divergences of the relabelled, weighted components from those of the
-reference. For one draw, the sum over ``k`` is the divergence between the joint distributions of label and
-point. It depends neither on the units of the columns nor on the original labels of a draw. Two steps
-alternate until nothing changes:
-
-1. The reference becomes the mean of the relabelled components, each a distribution of points that counts with
-   its weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are the mean and covariance of the mixture of
-   these components. No other reference has a smaller sum.
-2. Each draw takes the best permutation, by the Hungarian method.
-
-Neither step increases the sum, so the iteration ends. It starts from the draw that is nearest to a few
-others. Terms that do not depend on the labels are left out of the costs, which makes these cross-entropies.
-
-Stephens (2000), "Dealing with label switching in mixture models", JRSS B 62, section 4; Celeux, Hurn and
-Robert (2000), "Computational and inferential difficulties with mixture posterior distributions", JASA 95.
-
-Densities of many Gaussian mixtures at many points, computed in small blocks.
-
-    log p(x, k | s) = log w_sk + log det F_sk - |F_sk^T (x - m_sk)|^2 / 2 - (d / 2) log 2 pi,
-    log p(x)        = log (1/S) sum_s sum_k p(x, k | s),
-    p(k | x)        = (1/S) sum_s p(k | x, s),
-
-with factors ``F F^T`` of the precisions. All on the log scale, so that results stay finite at far points.
-Factors have shape (S, K, 1 or d) if they are diagonal, else (S, 1 or K, d, d), lower triangular.
 """
 
 from __future__ import annotations
@@ -60,6 +28,32 @@ from ..samplers.plan import check_draws
 from .base import check_number_of_draws, choose_draws
 from .classifier import normalized
 from .summaries import interval_ends, interval_table
+
+# One labelling of the components for all draws of a mixture.
+#
+# The posterior of a mixture does not change if components change places, so a chain may switch them.
+# Each draw ``s`` gets the permutation ``p_s`` which, together with a reference, minimises
+#
+#     sum_s sum_k KL( w_sj N(m_sj, C_sj) || w_k N(m_k, C_k) ),    j = p_s(k),
+#
+# the sum of the Kullback-Leibler divergences of the relabelled, weighted components from those of the
+# reference. For one draw, the sum over ``k`` is the divergence between the joint distributions of
+# label and point. It depends neither on the units of the columns nor on the original labels of a
+# draw. Two steps alternate until nothing changes:
+#
+# 1. The reference becomes the mean of the relabelled components, each a distribution of points that
+#    counts with its weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are the mean and covariance of
+#    the mixture of these components. No other reference has a smaller sum.
+# 2. Each draw takes the best permutation, by the Hungarian method.
+#
+# Neither step increases the sum, so the iteration ends. It starts from the draw that is nearest to a
+# few others. Terms that do not depend on the labels are left out of the costs, which makes these
+# cross-entropies.
+#
+# Stephens (2000), "Dealing with label switching in mixture models", JRSS B 62, section 4; Celeux,
+# Hurn and Robert (2000), "Computational and inferential difficulties with mixture posterior
+# distributions", JASA 95.
+
 
 # If the draws carry no information about the components, further rounds do not help.
 _MAX_ROUNDS = 40
@@ -167,6 +161,17 @@ def _assign(draws, reference):
     costs = _cross_entropies(draws, reference)
     order = np.array([linear_sum_assignment(cost)[1] for cost in costs])
     return order, float(np.take_along_axis(costs, order[:, :, None], axis=2).sum())
+
+
+# Densities of many Gaussian mixtures at many points, computed in small blocks.
+#
+#     log p(x, k | s) = log w_sk + log det F_sk - |F_sk^T (x - m_sk)|^2 / 2 - (d / 2) log 2 pi,
+#     log p(x)        = log (1/S) sum_s sum_k p(x, k | s),
+#     p(k | x)        = (1/S) sum_s p(k | x, s),
+#
+# with factors ``F F^T`` of the precisions. All on the log scale, so that results stay finite at far
+# points. Factors have shape (S, K, 1 or d) if they are diagonal, else (S, 1 or K, d, d), lower
+# triangular.
 
 
 _BLOCK_ENTRIES = 2**18

@@ -1,4 +1,4 @@
-"""Doubts about a fit, from what it released: a prior that was set wrongly, rows that are cut or not scaled.
+"""Checks of a fit, from what it released: priors, clipped rows, columns that noise hides, and chains.
 
     p = E[P(chi-squared(k) >= Q)],      Q = sum_j theta_j^2 / s^2
 
@@ -10,15 +10,6 @@ Paananen, Bürkner and Vehtari, "Detecting and diagnosing prior and likelihood s
 power-scaling", Statistics and Computing 2024).
 
 All of it is computed from draws and from what was released besides: no record is read, and nothing is spent.
-
-Effective sample sizes of chains, and named draws for ArviZ.
-
-    ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
-
-Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and Bürkner,
-"Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC",
-Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single chain. The one chain of
-a fit is therefore presented as two halves, of which ArviZ compares the quarters.
 """
 
 import math
@@ -413,6 +404,17 @@ def single_direction(released):
         "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
         "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
     )
+
+
+# Effective sample sizes of chains, and named draws for ArviZ.
+#
+#     ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
+#
+# Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and
+# Bürkner, "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence
+# of MCMC", Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single
+# chain. The one chain of a fit is therefore presented as two halves, of which ArviZ compares the
+# quarters.
 
 
 # ArviZ has no diagnostics for shorter chains.

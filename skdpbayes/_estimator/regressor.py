@@ -1,16 +1,8 @@
-"""What the private regressors share: plans without data, predictions, and intervals of predictions.
+"""Private regressors: plans without data, predictions, and quantiles of the predictive law.
 
     E[y | x, data] = mean over draws of E[y | x, theta],    P(y <= t | x, data) = that of P(y <= t | x, theta)
 
 Everything here but the plan is post-processing of what was released.
-
-Quantiles of mixtures of a law over draws, of many rows at once.
-
-    F(t) = mean over draws of P(y <= t | x, theta) = q,       t_{n+1} = t_n - (g(t_n) - g(q)) / slope
-
-with secants of ``g = Phi^-1(F)``, which is nearly linear in numbers, and in square roots of counts. Brackets
-are kept, and a secant that leaves them is replaced by their middle. Rows whose quantile is found are done
-with.
 """
 
 from collections.abc import Callable
@@ -35,6 +27,15 @@ from ..models.rows import clip_rows, scale_rows
 from ..samplers import Plan
 from .base import PrivatePosteriorMixin, check_number_of_draws, generator_of
 from .summaries import warn_unless_calibrated
+
+# Quantiles of mixtures of a law over draws, of many rows at once.
+#
+#     F(t) = mean over draws of P(y <= t | x, theta) = q,       t_{n+1} = t_n - (g(t_n) - g(q)) / slope
+#
+# with secants of ``g = Phi^-1(F)``, which is nearly linear in numbers, and in square roots of counts.
+# Brackets are kept, and a secant that leaves them is replaced by their middle. Rows whose quantile is
+# found are done with.
+
 
 # Evaluations at most, how many come between two that halve a bracket, and the error of a number that is left,
 # relative to the deviation of its law.

@@ -1,11 +1,4 @@
-"""Posterior intervals of coefficients, and a table that summarises them; see `intervals`.
-
-Everything here is post-processing of what was released.
-
-Posterior intervals from draws, and a table of them.
-
-    interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
-    widening  = 1 - (deviation without privacy) / (deviation of the draws)
+"""Posterior intervals of coefficients, and tables that summarise them.
 
 Everything here is post-processing of what was released.
 """
@@ -20,6 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level
 from ..privacy.deferred_warnings import warn
+
+# Posterior intervals from draws, and a table of them.
+#
+#     interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
+#     widening  = 1 - (deviation without privacy) / (deviation of the draws)
+#
+# Everything here is post-processing of what was released.
+
 
 # Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400

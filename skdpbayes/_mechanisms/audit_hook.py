@@ -1,19 +1,10 @@
-"""The one door through which numbers that are made of records leave, with noise or by chance.
+"""The hook through which every release passes, so that audits can observe it.
 
     released = release(),      told of it: what it is made of, its noise, and what is charged for it
 
 Nobody listens in a fit. A replay (`skdpbayes.audit.replay`) does: it compares what two neighbouring tables
 bring to the door with what is charged, and hands out the same release to both. Whoever listens sees sums of
 records without noise, and what is made of these is private.
-
-Steps of compiled chains one by one, for whoever listens at the door.
-
-    x_{k+1} = F(x_k, table, noise),      x'_{k+1} = F(x_k, another table, the same noise)
-
-Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the difference,
-which is what records move; and a step on a table without records shows the noise alone. What a step leaves
-behind beside the numbers with noise has to follow from these: it is computed a second time, from them and
-from where the step began. Nothing of this happens unless somebody listens: chains then run in blocks.
 """
 
 from collections.abc import Callable
@@ -130,6 +121,17 @@ def observe_releases(listener):
         yield
     finally:
         _listener.reset(token)
+
+
+# Steps of compiled chains one by one, for whoever listens at the door.
+#
+#     x_{k+1} = F(x_k, table, noise),      x'_{k+1} = F(x_k, another table, the same noise)
+#
+# Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the
+# difference, which is what records move; and a step on a table without records shows the noise alone.
+# What a step leaves behind beside the numbers with noise has to follow from these: it is computed a
+# second time, from them and from where the step began. Nothing of this happens unless somebody
+# listens: chains then run in blocks.
 
 
 # So many of a chain's steps have their noise looked at: half of them evenly spaced, half at random.

@@ -1,4 +1,4 @@
-"""Quantiles of columns by the exponential mechanism over public candidates.
+"""The exponential mechanism: quantiles among all decimals, and zero crossings of a sum over a grid.
 
     P(t) = w(t) exp(-a d(t)) / Z,    d(t) = max(c (#{x < t} - q m), (2 - c) (q m - #{x <= t}), 0)
 
@@ -19,26 +19,6 @@ it, then one in it, and keeps it with the probability that its weight has of tha
 Weights are integers times powers of ``e``, as doubles, and the draw from them is exact: rounding moves
 log-odds by less than ``_SLACK``. Values so far from a quantile that all candidates there weigh the same are
 not read.
-
-A private choice of the point of a public grid at which a sum over records comes out even.
-
-    S_j = sum_i v_ij,  |v_ij| <= 1,     P(j) ~ w_j exp(-eta |S_j| / (2 D)),
-
-``D = 2`` under ``replace_one`` and 1 under ``add_or_remove_one``: the exponential mechanism of McSherry and
-Talwar (2007), with public weights ``w``. A record moves every ``|S_j|`` by at most ``D``, and so no two
-log-probabilities by more than ``eta`` relative to each other: what is chosen costs what a bit of that range
-does (`skdpbayes.privacy.losses`).
-
-Sums are exact, in units of ``UNIT``. Weights are doubles, and of these the choice is exact: an even integer
-below their sum, which all are integers of one unit.
-
-All decimals that doubles tell apart, on a line on which each has a length: its weight as a candidate.
-
-    w(t) ~ D(e) sum_k g_k / 10^k,    t = m 10^e,  1 <= |m| < 10,  over k digits that suffice to write m
-
-so that of each decade ``e`` the decimals of ``k`` digits together weigh ``D(e) g_k``, however many they are.
-Lengths are integers, and so are the ends of all intervals. A decimal is found from a place on the line by
-bisection, and none is ever listed. A double stands for the shortest decimal that is read as that double.
 """
 
 import bisect
@@ -57,6 +37,19 @@ from ..privacy.losses import AcceptBits
 from ..random import child_generator
 from .audit_hook import ReleaseEvent, audited_release
 from .laplace import choose_weighted, integer_below
+
+# A private choice of the point of a public grid at which a sum over records comes out even.
+#
+#     S_j = sum_i v_ij,  |v_ij| <= 1,     P(j) ~ w_j exp(-eta |S_j| / (2 D)),
+#
+# ``D = 2`` under ``replace_one`` and 1 under ``add_or_remove_one``: the exponential mechanism of
+# McSherry and Talwar (2007), with public weights ``w``. A record moves every ``|S_j|`` by at most
+# ``D``, and so no two log-probabilities by more than ``eta`` relative to each other: what is chosen
+# costs what a bit of that range does (`skdpbayes.privacy.losses`).
+#
+# Sums are exact, in units of ``UNIT``. Weights are doubles, and of these the choice is exact: an even
+# integer below their sum, which all are integers of one unit.
+
 
 # Of a record's share in a sum.
 SUM_UNIT = 2.0**-24
@@ -99,6 +92,17 @@ def choose_zero_crossing(sums, log_weights, log_odds_range, records_moved, gener
 
     passage = ReleaseEvent("choice", np.log(np.array(weights, dtype=float)), None, log_odds_range)
     return audited_release(passage, release, generator)
+
+
+# All decimals that doubles tell apart, on a line on which each has a length: its weight as a
+# candidate.
+#
+#     w(t) ~ D(e) sum_k g_k / 10^k,    t = m 10^e,  1 <= |m| < 10,  over k digits that suffice to write m
+#
+# so that of each decade ``e`` the decimals of ``k`` digits together weigh ``D(e) g_k``, however many
+# they are. Lengths are integers, and so are the ends of all intervals. A decimal is found from a
+# place on the line by bisection, and none is ever listed. A double stands for the shortest decimal
+# that is read as that double.
 
 
 # The most that a double needs, and its decades.

@@ -1,12 +1,10 @@
-"""Values that occur often, found by noisy counts of those that occur at all.
+"""Stability histograms, and the random number of runs of a private selection.
 
     kept = {c : count_c + N(0, sigma^2) >= threshold},    threshold = 1 + sigma z,    P(N(0, 1) >= z) = f
 
 (stability-based histograms, Korolova et al., 2009). Only values that occur are counted. A value of a single
 record is kept with probability ``f``, which delta pays for; the counts of all others are a Gaussian
 mechanism. Where persons have up to ``k`` records, ``threshold = k + sigma z``, for values of one person only.
-
-The random number of runs of a private selection, of which only the best is released.
 """
 
 import math
@@ -110,6 +108,9 @@ def stability_histogram(counts, noise_scale, threshold, generator):
         threshold=threshold if noise_scale else None,
     )
     return audited_release(passage, release, generator)
+
+
+# The random number of runs of a private selection, of which only the best is released.
 
 
 def draw_number(generator, mean, shape):

@@ -1,12 +1,10 @@
-"""Discrete Laplace noise, sampled exactly, without floating-point arithmetic.
+"""Discrete Laplace noise and random integers, sampled exactly, without floating-point arithmetic.
 
     P(z) = (1 - exp(-1/b)) / (1 + exp(-1/b)) exp(-|z| / b),    z an integer, b rational
 
 by Canonne, Kamath and Steinke ("The discrete Gaussian for differential privacy", NeurIPS 2020, Algorithm 2),
 from uniform integers only. A vector of integers that changes by at most ``D`` in L1 norm between neighbouring
 tables is released with ``b = D / epsilon``, which is epsilon-private with delta 0.
-
-Integers of any size, drawn exactly from random bytes: evenly below a number, or by integer weights.
 """
 
 import math
@@ -110,6 +108,9 @@ def _bernoulli_exp(numerator, denominator, generator):
     while generator.integers(denominator * times) < numerator:  # Proposition 40.
         times += 1
     return times % 2 == 1
+
+
+# Integers of any size, drawn exactly from random bytes: evenly below a number, or by integer weights.
 
 
 def integer_below(end, generator):

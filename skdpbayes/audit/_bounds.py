@@ -1,4 +1,4 @@
-"""Bounds from scores of independent releases of two neighbouring tables, whatever their law.
+"""Lower bounds on a privacy loss from scores or guesses of independent releases.
 
     epsilon >= log((p - delta) / q),      mu >= z(p) - z(q),      p <= P(T > t),   q >= P(T' > t)
 
@@ -7,34 +7,6 @@ threshold is best is not known beforehand, and a choice is paid for. Half of the
 fixed ranks of one side's scores, where ``P(T' > t)`` is Beta distributed: each has an equal part. The other
 half goes to a threshold that the first quarter of the scores chooses and the rest, which is independent, is
 tested at. Ranks find tails, and choices scores that take few values. Both sides are tried for either table.
-
-Scores that are normal: how far apart an attack can tell two neighbouring tables.
-
-    mu = (mean_1 - mean_0) / s,      se^2 = 1/n_1 + 1/n_0 + mu^2 / (2 (n_1 + n_0 - 2))
-
-For scores that are normal with a common variance the trade-off between the two errors of an attack is that of
-``mu``-GDP, and a mechanism that is ``mu``-GDP admits no score with a larger one. This uses every repetition,
-and is worth nothing for scores of another law: two coins are told apart by their means, too, and a rare
-give-away hardly moves one. So the law is checked: skewness and tails of either side (D'Agostino and Pearson,
-1973), and whether the variances are equal.
-
-A bound on ``mu`` from guesses of two ranks, sure ones and others, about many coins in one run.
-
-    W = 2 V_1 + V_2,      P(W >= w) <= max over p, R of sum_(c >= w) p_c
-
-for ``V_k`` right ones of the ``r_k`` guesses of a rank, ``p_c = P(W = c)`` and ``R_kc = E[V_k; W = c]``, so
-that ``2 R_1c + R_2c = c p_c`` and ``R_kc <= r_k p_c``. Turning one coin makes a right guess of rank ``k``
-wrong, and ``W`` less by its weight ``w_k``. If the mechanism is ``mu``-GDP where one of ``m`` coins is
-turned, then for every epsilon > 0, by the mean over coins (divergences are convex),
-
-    sum_kc [R_kc - e^epsilon (r_k p_(c - w_k) - R_k(c - w_k))]_+
-      + sum_kc [r_k p_c - R_kc - e^epsilon R_k(c + w_k)]_+  <=  m delta_mu(epsilon)
-
-which is a linear programme. A few epsilons, and outcomes from half of all weight on, are conditions enough:
-fewer make the maximum larger. Mahloujifar, Melis and Chaudhuri ("Auditing f-differential privacy in one run",
-2024) have such a bound for one rank, by the first sums over upper sets of outcomes alone.
-
-What an audit says, in words.
 """
 
 import math
@@ -50,6 +22,17 @@ from scipy.stats import norm
 
 from .._typing import Claim
 from ..privacy.conversions import gaussian_delta, gaussian_epsilon
+
+# Scores that are normal: how far apart an attack can tell two neighbouring tables.
+#
+#     mu = (mean_1 - mean_0) / s,      se^2 = 1/n_1 + 1/n_0 + mu^2 / (2 (n_1 + n_0 - 2))
+#
+# For scores that are normal with a common variance the trade-off between the two errors of an attack
+# is that of ``mu``-GDP, and a mechanism that is ``mu``-GDP admits no score with a larger one. This
+# uses every repetition, and is worth nothing for scores of another law: two coins are told apart by
+# their means, too, and a rare give-away hardly moves one. So the law is checked: skewness and tails
+# of either side (D'Agostino and Pearson, 1973), and whether the variances are equal.
+
 
 # Scores of a normal law are taken for another one this often.
 LEAST_NORMALITY = 0.01
@@ -158,6 +141,25 @@ def least_separation(a, b, error):
         return float(stats.nct.sf(t, degrees, mu / unit)) - 0.5 * error
 
     return 0.0 if excess(0.0) >= 0 else float(brentq(excess, 0.0, t * unit, xtol=1e-6))
+
+
+# A bound on ``mu`` from guesses of two ranks, sure ones and others, about many coins in one run.
+#
+#     W = 2 V_1 + V_2,      P(W >= w) <= max over p, R of sum_(c >= w) p_c
+#
+# for ``V_k`` right ones of the ``r_k`` guesses of a rank, ``p_c = P(W = c)`` and ``R_kc = E[V_k; W =
+# c]``, so that ``2 R_1c + R_2c = c p_c`` and ``R_kc <= r_k p_c``. Turning one coin makes a right
+# guess of rank ``k`` wrong, and ``W`` less by its weight ``w_k``. If the mechanism is ``mu``-GDP
+# where one of ``m`` coins is turned, then for every epsilon > 0, by the mean over coins (divergences
+# are convex),
+#
+#     sum_kc [R_kc - e^epsilon (r_k p_(c - w_k) - R_k(c - w_k))]_+
+#       + sum_kc [r_k p_c - R_kc - e^epsilon R_k(c + w_k)]_+  <=  m delta_mu(epsilon)
+#
+# which is a linear programme. A few epsilons, and outcomes from half of all weight on, are conditions
+# enough: fewer make the maximum larger. Mahloujifar, Melis and Chaudhuri ("Auditing f-differential
+# privacy in one run", 2024) have such a bound for one rank, by the first sums over upper sets of
+# outcomes alone.
 
 
 WEIGHTS = (2, 1)
@@ -280,6 +282,9 @@ def _moved(sizes, n, factor):
         right[1 + k], wrong[1 + k] = known + factor * below, -identity - factor * above
         rows += [right, wrong]
     return sparse.block_array(rows)
+
+
+# What an audit says, in words.
 
 
 @dataclass(frozen=True)

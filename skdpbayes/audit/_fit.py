@@ -4,23 +4,6 @@
 
 A run has as many coins as canaries (`_one_run`); with one canary, runs are independent releases from two
 tables, and their scores are compared (`_scores`).
-
-Canaries: records that are easy to find again, and how to look for them in what was released.
-
-A canary has two forms, of which a coin decides: a record, and another one that is as far from it as records
-can be, or none at all. By default a row has a length of ``data_norm`` along a single column, where few others
-disturb it, and the two forms have opposite labels, the lowest and the highest response, or opposite rows.
-Without a public norm rows are corners of the box around the table.
-
-Bounds from guesses about many records at once, each of which was in a table by the throw of a coin.
-
-    P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,      B ~ Binomial(r, 1 / (1 + e^-epsilon))
-
-for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon, delta)-private where
-one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
-Theorem 5.2). Claims of ``mu`` are in `_ranked_guesses`.
-
-Runs are independent: ``m`` and ``r`` are added up, because turning a coin changes a single run.
 """
 
 import math
@@ -45,6 +28,14 @@ from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import composed
 from ..random import public_generator
 from ._bounds import AuditResult, _check_options, audit_scores, mu_of_scores
+
+# Canaries: records that are easy to find again, and how to look for them in what was released.
+#
+# A canary has two forms, of which a coin decides: a record, and another one that is as far from it as
+# records can be, or none at all. By default a row has a length of ``data_norm`` along a single
+# column, where few others disturb it, and the two forms have opposite labels, the lowest and the
+# highest response, or opposite rows. Without a public norm rows are corners of the box around the
+# table.
 
 
 class Canaries(NamedTuple):
@@ -218,6 +209,17 @@ def _learnt(released, canaries):
         f"how to look for a canary in a {type(released).__name__} is not known: give score=, a function of "
         "the fitted estimator and the canaries that returns one number for each."
     )
+
+
+# Bounds from guesses about many records at once, each of which was in a table by the throw of a coin.
+#
+#  P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,      B ~ Binomial(r, 1 / (1 + e^-epsilon))
+#
+# for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon,
+# delta)-private where one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1)
+# training run", NeurIPS 2023, Theorem 5.2). Claims of ``mu`` are in `_ranked_guesses`.
+#
+# Runs are independent: ``m`` and ``r`` are added up, because turning a coin changes a single run.
 
 
 # Shares of the canaries that are guessed, at a third of the error each: few sure guesses are best for a large

@@ -1,4 +1,4 @@
-"""The grey box: two runs on neighbouring tables with the same random numbers, and the same releases.
+"""Replays: two runs on neighbouring tables with the same random numbers, compared release by release.
 
     |s(D) - s(D')| / sigma <= charged,      sum of charges = cost,      everything else equal
 
@@ -7,28 +7,6 @@ second run is given the releases of the first; then nothing else may differ: whi
 which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. And as compiled
 chains run step by step only for whoever listens, a fit without listeners has to release the same. (Compare
 Re:cord-play, 2026.)
-
-Whether two objects hold the same: fitted estimators, or what a score returned.
-
-Objects are taken apart: attributes, entries and arrays, what functions enclose, what is behind a view,
-and what else is in a copy of them, such as a frame's columns or the nodes of a tree. What cannot be looked
-into is named.
-
-Whether what is charged at the door adds up to the cost that a plan states.
-
-    sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
-
-What costs more than was seen at the door was released elsewhere, by compiled chains or by code of others, and
-is not covered.
-
-Who listens at the door while a release is replayed.
-
-    first run:   note what each release is made of, and let it pass; draw it again to see its noise
-    second run:  hand out the releases of the first, and note what they would have been made of
-
-`skdpbayes._mechanisms.audit_hook` is the door.
-
-The second table of a replay: the first one with another record, or without it.
 """
 
 import _thread
@@ -61,6 +39,13 @@ from ..privacy.ledger import _active
 from ..privacy.losses import between_rows, sensitivity_factor
 from ..privacy.units import plan_group_privacy_factor
 from ._fit import _adds, claimed_cost, parameters_named
+
+# Whether two objects hold the same: fitted estimators, or what a score returned.
+#
+# Objects are taken apart: attributes, entries and arrays, what functions enclose, what is behind a
+# view, and what else is in a copy of them, such as a frame's columns or the nodes of a tree. What
+# cannot be looked into is named.
+
 
 # They hold nothing.
 _HARMLESS = (_thread.LockType, _thread.RLock, types.NotImplementedType, types.EllipsisType)
@@ -260,6 +245,14 @@ def _copied(one):
     return [*made_of[1:3], *entries]
 
 
+# Whether what is charged at the door adds up to the cost that a plan states.
+#
+#     sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
+#
+# What costs more than was seen at the door was released elsewhere, by compiled chains or by code of
+# others, and is not covered.
+
+
 _COST_TOLERANCE = 1.0 + 1e-6
 # Of a squared mu, what may be left over.
 _LEFT = 0.02
@@ -422,6 +415,14 @@ def _laplace(cost, movements):
     if drawn < paid * (1.0 - _LEFT):
         return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the door")]
     return []
+
+
+# Who listens at the door while a release is replayed.
+#
+#     first run:   note what each release is made of, and let it pass; draw it again to see its noise
+#     second run:  hand out the releases of the first, and note what they would have been made of
+#
+# `skdpbayes._mechanisms.audit_hook` is the door.
 
 
 # Numbers with noise that are drawn again, at least, to see how large it is.
@@ -725,6 +726,9 @@ def moved(first, second, max_records=1):
     if np.isnan(shift).any():
         return math.inf
     return float(np.sum(shift) if first.kind == "laplace" else np.linalg.norm(shift.ravel()))
+
+
+# The second table of a replay: the first one with another record, or without it.
 
 
 def frame_of(column):

@@ -1,9 +1,4 @@
-"""Plots of the posterior: intervals of coefficients, and traces of the chain.
-
-Line styles given by the user.
-
-What privacy costs in accuracy: the scores of a search, plotted against epsilon.
-"""
+"""Plots of posterior intervals and traces, and of scores against epsilon."""
 
 from __future__ import annotations
 
@@ -15,6 +10,8 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ._tables import class_index, coefficient_columns, feature_indices, named_model, rows, take
+
+# Line styles given by the user.
 
 
 def line_style(options):
@@ -294,6 +291,9 @@ class PosteriorDisplay:
             self.traces_ += ax.plot(np.arange(1, n_draws + 1), row + heights[:, row], **style)
         ax.set_xlim(1, n_draws)
         ax.set_xlabel("draw (each row on its own scale)")
+
+
+# What privacy costs in accuracy: the scores of a search, plotted against epsilon.
 
 
 if TYPE_CHECKING:

@@ -4,12 +4,6 @@
     category:  (1 / sum_i w_i) sum_i w_i [m(x_i with level) - m(x_i with the reference)]
 
 for each draw, where ``m`` is the probability of a class, the expected count, or the expected number.
-
-A posterior for the package marginaleffects: means of the draws as estimates, their covariance as variance.
-
-    estimate = f(mean),      variance = J V J^T,  V the covariance of the draws
-
-This delta method is close to what draws say where ``f`` is nearly straight within the posterior.
 """
 
 from __future__ import annotations
@@ -319,6 +313,14 @@ def _table(draws, index, model, level):
         names = ["class", *names]
     flat = draws.reshape(len(draws), -1)
     return median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
+
+
+# A posterior for the package marginaleffects: means of the draws as estimates, their covariance as
+# variance.
+#
+#     estimate = f(mean),      variance = J V J^T,  V the covariance of the draws
+#
+# This delta method is close to what draws say where ``f`` is nearly straight within the posterior.
 
 
 _FORMULAS: dict[str, Any] = {

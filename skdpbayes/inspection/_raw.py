@@ -6,13 +6,6 @@
 from there: scalers with public or released bounds change ``A`` and ``c``, branches take rows of them, and a
 step that combines or bends columns begins anew, which it may only before any scaling. The levels of which
 an encoder makes indicators are remembered with them.
-
-Levels of a category, each compared with a reference level.
-
-    effect of level l = theta_l - theta_r,      constant = b + theta_r
-
-``theta_l`` is the coefficient of the indicator of ``l`` before any scaling, and 0 of a level without one, as
-of that which an encoder drops. Differences are the same for all that an encoder may do with a reference.
 """
 
 import copy
@@ -46,6 +39,14 @@ from ..preprocessing import (
     RowNormClipper,
 )
 from ..preprocessing.formula import Levels, category_text
+
+# Levels of a category, each compared with a reference level.
+#
+#     effect of level l = theta_l - theta_r,      constant = b + theta_r
+#
+# ``theta_l`` is the coefficient of the indicator of ``l`` before any scaling, and 0 of a level
+# without one, as of that which an encoder drops. Differences are the same for all that an encoder may
+# do with a reference.
 
 
 class Indicators(NamedTuple):

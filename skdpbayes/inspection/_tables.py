@@ -3,26 +3,6 @@
     quantity of a draw -> median and quantiles over draws;  P(statement) = share of draws with it
 
 Everything here is post-processing of what was released: it spends no budget.
-
-Coefficients as rows: from named arrays of draws to one column of draws and one label each.
-
-Draws of coefficients under their names, from an estimator or a pipeline that ends in one.
-
-    pipeline -> names behind its steps -> last step -> draws of shape (n_draws, n_coefficients)
-
-Everything here is post-processing of what was released.
-
-Values of contrasts and statements in all draws.
-
-    w^T theta,      an expression in names of coefficients,      f(frame of draws)
-
-Everything here is post-processing of what was released.
-
-Odds ratios and rate ratios: what multiplies odds, or an expected count, if a column grows.
-
-    ratio = exp(step * theta),  for each draw
-
-Everything here is post-processing of what was released: it spends no budget.
 """
 
 from __future__ import annotations
@@ -50,6 +30,9 @@ from .._estimator.summaries import (
 from .._typing import Label, RandomStateLike
 from ..pipeline._steps import last_step
 from ._raw import affine_of, raw_draws, with_references, without_doubt
+
+# Coefficients as rows: from named arrays of draws to one column of draws and one label each.
+
 
 # The most rows that are legible in one figure.
 MOST_SHOWN_ROWS = 20
@@ -128,6 +111,13 @@ def rows(variables, coords, several):
             columns.append(draws[:, *place])
             labels.append(f"{label} [{others}]" if others else label)
     return np.column_stack(columns), labels
+
+
+# Draws of coefficients under their names, from an estimator or a pipeline that ends in one.
+#
+#     pipeline -> names behind its steps -> last step -> draws of shape (n_draws, n_coefficients)
+#
+# Everything here is post-processing of what was released.
 
 
 if TYPE_CHECKING:
@@ -285,6 +275,13 @@ def coefficient_draws(
     if draws.shape[1] > 1:
         names = [f"{name}[{label}]" for label in model.classes_ for name in names]
     return pd.DataFrame(np.reshape(draws, (len(draws), -1)), columns=names)
+
+
+# Values of contrasts and statements in all draws.
+#
+#     w^T theta,      an expression in names of coefficients,      f(frame of draws)
+#
+# Everything here is post-processing of what was released.
 
 
 def contrasted(contrasts, draws):
@@ -579,6 +576,13 @@ def probability(
     pd = required_pandas()
     shares = {name: float(np.mean(true_where(one, draws))) for name, one in statement.items()}
     return pd.Series(shares, name="probability")
+
+
+# Odds ratios and rate ratios: what multiplies odds, or an expected count, if a column grows.
+#
+#     ratio = exp(step * theta),  for each draw
+#
+# Everything here is post-processing of what was released: it spends no budget.
 
 
 if TYPE_CHECKING:

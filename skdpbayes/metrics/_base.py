@@ -1,33 +1,4 @@
-"""The plan of a score: its cost, which follows from public numbers before any row is read.
-
-What scores read: a column of labels and one of predictions, which belong together.
-
-Columns are read by `skdpbayes._data.columns`, and compared here: lengths, kinds of labels, and ranges.
-
-Errors say what is wrong with the format, and none quotes an entry. Predictions that cannot be, such as
-negative expected counts, are refused as missing labels are, before anything is spent: like all errors of
-validation these depend on rows, and are not to be published.
-
-Confidence intervals that account for both sampling error and noise.
-
-The released number is ``T = t(value) + sampling error + noise``. An interval holds all values for which ``T``
-is not too far from ``t(value)``,
-
-    P(|s Z + sum_j w_j L_j| <= |T - t(value)|) <= level,     Z standard normal, L_j Laplace of scale 1,
-
-where the deviation ``s`` and the weights ``w`` depend on the value: Wilson's interval, with noise. The
-probability is found by inverting the characteristic function, ``exp(-s^2 u^2 / 2) / prod_j (1 + w_j^2 u^2)``.
-
-Scores of persons who may have several rows: all rows of a person count for one.
-
-    u_p = (1 / k_p) sum of u_i over the k_p rows of person p,      sum_p u_p  in the place of  sum_i u_i
-
-A person moves a sum as far as a row would, whatever ``k_p`` is: means of numbers in [0, 1] are in [0, 1]. To
-a table of counts each person adds parts of a whole, integers that add up to ``UNIT``. Where pairs of rows are
-compared, one row of each person is drawn instead. See Proposition 44.
-
-Numbers and arrays that know their interval and their cost.
-"""
+"""Private scores: their plan and cost, what they read, and results that know interval and cost."""
 
 import inspect
 import math
@@ -178,6 +149,16 @@ def warn_if_noise_dominates(plan, noise, size):
             f"the score says little: raise epsilon, or score more {what}. See its interval.",
             PrivacyWarning,
         )
+
+
+# What scores read: a column of labels and one of predictions, which belong together.
+#
+# Columns are read by `skdpbayes._data.columns`, and compared here: lengths, kinds of labels, and
+# ranges.
+#
+# Errors say what is wrong with the format, and none quotes an entry. Predictions that cannot be, such
+# as negative expected counts, are refused as missing labels are, before anything is spent: like all
+# errors of validation these depend on rows, and are not to be published.
 
 
 COMMON = {
@@ -413,6 +394,18 @@ def label_numbers(y, labels, name):
     return numbers
 
 
+# Confidence intervals that account for both sampling error and noise.
+#
+# The released number is ``T = t(value) + sampling error + noise``. An interval holds all values for
+# which ``T`` is not too far from ``t(value)``,
+#
+#     P(|s Z + sum_j w_j L_j| <= |T - t(value)|) <= level,     Z standard normal, L_j Laplace of scale 1,
+#
+# where the deviation ``s`` and the weights ``w`` depend on the value: Wilson's interval, with noise.
+# The probability is found by inverting the characteristic function, ``exp(-s^2 u^2 / 2) / prod_j (1 +
+# w_j^2 u^2)``.
+
+
 _STEP = 0.2
 _FARTHEST = 12.0
 _NEGLIGIBLE = 1e-12
@@ -487,6 +480,15 @@ def invert_test(distance, spread, estimate, level):
     return end(0.0), end(1.0)
 
 
+# Scores of persons who may have several rows: all rows of a person count for one.
+#
+#     u_p = (1 / k_p) sum of u_i over the k_p rows of person p,      sum_p u_p  in the place of  sum_i u_i
+#
+# A person moves a sum as far as a row would, whatever ``k_p`` is: means of numbers in [0, 1] are in
+# [0, 1]. To a table of counts each person adds parts of a whole, integers that add up to ``UNIT``.
+# Where pairs of rows are compared, one row of each person is drawn instead. See Proposition 44.
+
+
 # What a person adds to a table of counts, in all.
 PERSON_UNIT = 2**24
 
@@ -543,6 +545,9 @@ def one_row_each(persons, random_state, *columns):
         return columns
     kept = choose_rows(persons, 1, random_state)  # Proposition 60.
     return tuple(column[kept] for column in columns)
+
+
+# Numbers and arrays that know their interval and their cost.
 
 
 class _Released:

@@ -4,14 +4,6 @@ scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), eps
 
 Rows that were exposed for different times have expected counts of their own: the estimator's response gets
 ``exposure``, too. Scores of persons get the person of each row, ``groups``.
-
-Exposures on their way to predictions: of a model of rates, for the rows that are scored.
-
-E[y] = e r(x),    e the exposure of a row, r its rate
-
-Exposures change predictions, which are private whatever they are: a score's bounds are those of its loss.
-
-Scorers by name: which score, of which response of an estimator, and whether more is better.
 """
 
 import inspect
@@ -45,6 +37,14 @@ from ._scores import (
     dp_r2_score,
 )
 from ._tables import dp_roc_auc_score
+
+# Exposures on their way to predictions: of a model of rates, for the rows that are scored.
+#
+# E[y] = e r(x),    e the exposure of a row, r its rate
+#
+# Exposures change predictions, which are private whatever they are: a score's bounds are those of its
+# loss.
+
 
 # A pipeline then hands what else it is given to its last step, whatever steps request.
 to_last_step = partial(config_context, enable_metadata_routing=False)
@@ -419,6 +419,9 @@ def _bounds_of(estimator):
             "target_bounds=(low, high)."
         )
     return bounds
+
+
+# Scorers by name: which score, of which response of an estimator, and whether more is better.
 
 
 # Name: (function, response method of the estimator, whether greater is better).

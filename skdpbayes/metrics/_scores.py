@@ -1,23 +1,6 @@
-"""Means of bounded numbers: accuracy, log loss, Brier score, and means of your own.
+"""Private means of bounded numbers: accuracy, log loss, Brier score, errors of predicted numbers.
 
 mean of u(row), in [0, 1], released as `_bounded_mean` says
-
-How the mean of bounded numbers is released, with its interval.
-
-    mean = (S + noise) / n,    S = sum_i u_i,   u_i in [0, 1], rounded to multiples of 2^-24
-
-Under ``replace_one``, ``n`` is public and ``S`` changes by at most 1. Under ``add_or_remove_one``, ``n`` is
-private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm, and whose sum is a
-noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on ``sum u_i^2``, for the interval
-only. Of persons with several rows, ``u_i`` is the mean over all rows of a person, as in `_persons`.
-
-Scores of predicted numbers: squared and absolute errors, R^2, and the deviance of counts.
-
-    R^2 = 1 - S / T,    S = sum_i min(|y_i - p_i|, E)^2,    T = sum_i u_i^2 - (sum_i u_i)^2 / n
-
-with ``y`` and ``p`` moved into public bounds, ``u = y - low``. Errors, and ``u`` and ``u^2``, are bounded, so
-that means are released as in `_means`. For ``R^2`` half of epsilon is spent on ``S``, a quarter each on the
-two sums of ``T``; the interval holds all values ``1 - q`` for which ``S - q T`` may be 0.
 """
 
 import math
@@ -60,6 +43,17 @@ from ._base import (
     spend,
     warn_if_noise_dominates,
 )
+
+# How the mean of bounded numbers is released, with its interval.
+#
+#     mean = (S + noise) / n,    S = sum_i u_i,   u_i in [0, 1], rounded to multiples of 2^-24
+#
+# Under ``replace_one``, ``n`` is public and ``S`` changes by at most 1. Under ``add_or_remove_one``,
+# ``n`` is private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm,
+# and whose sum is a noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on
+# ``sum u_i^2``, for the interval only. Of persons with several rows, ``u_i`` is the mean over all
+# rows of a person, as in `_persons`.
+
 
 UNIT = 2**24
 
@@ -441,6 +435,16 @@ def dp_brier_score(
     shares = np.square(positive - proba)
     own = (epsilon, delta, neighboring_relation, groups, random_state)
     return bounded_mean("Brier score", shares, *own, 0.0, 1.0)
+
+
+# Scores of predicted numbers: squared and absolute errors, R^2, and the deviance of counts.
+#
+#     R^2 = 1 - S / T,    S = sum_i min(|y_i - p_i|, E)^2,    T = sum_i u_i^2 - (sum_i u_i)^2 / n
+#
+# with ``y`` and ``p`` moved into public bounds, ``u = y - low``. Errors, and ``u`` and ``u^2``, are
+# bounded, so that means are released as in `_means`. For ``R^2`` half of epsilon is spent on ``S``, a
+# quarter each on the two sums of ``T``; the interval holds all values ``1 - q`` for which ``S - q T``
+# may be 0.
 
 
 _ERRORS = {

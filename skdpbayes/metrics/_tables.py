@@ -1,19 +1,10 @@
-"""Tables of counts: confusion matrices and calibration curves.
+"""Private tables of counts: confusion matrices, calibration curves, and the area under the ROC curve.
 
     N_c = #{i : row i falls into cell c} + noise_c,     noise_c discrete Laplace
 
 Each row is in one cell. Under ``add_or_remove_one`` the table changes by 1 in L1 norm; under ``replace_one``
 by 2, as one count increases by 1 and another decreases by 1. A person with several rows adds parts of 1
 (`_persons`), and moves a table as far as a row would.
-
-Area under the ROC curve, without bins.
-
-    AUC = 1/2 + V / (P N),    2 V = sum over positive i, negative j of sign(s_i - s_j)
-
-With ``m`` rows, replacing one changes ``2 V`` by at most ``2 (m - 1)`` if its label stays the same, and by at
-most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P`` change, by 1. Noise of
-scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``, which is released at no
-extra cost. Of persons with several rows, one row each is drawn and ranked, as in `_persons`.
 """
 
 import math
@@ -310,6 +301,17 @@ def _interval_of_share(count, whole, n_part, n_whole, noise, level):
 
     share = min(max(count / whole, 0.0), 1.0)
     return invert_test(lambda value: count - value * whole, spread, share, level)
+
+
+# Area under the ROC curve, without bins.
+#
+#     AUC = 1/2 + V / (P N),    2 V = sum over positive i, negative j of sign(s_i - s_j)
+#
+# With ``m`` rows, replacing one changes ``2 V`` by at most ``2 (m - 1)`` if its label stays the same,
+# and by at most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P``
+# change, by 1. Noise of scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for
+# ``P``, which is released at no extra cost. Of persons with several rows, one row each is drawn and
+# ranked, as in `_persons`.
 
 
 @score_function(

@@ -8,10 +8,6 @@ private selection", ICML 2024).
 
 The split of the rows, the number of runs and the candidates do not depend on the contents of the rows. Where
 persons are protected, they are split, each with all their rows.
-
-What a fitted search passes on to the estimator that it chose.
-
-Candidates of a private selection, drawn from public distributions, each with its part of the budget.
 """
 
 from dataclasses import replace
@@ -59,6 +55,9 @@ from ..random import announce_seed, has_seeds, private_generator
 from ..report import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
 from ._total_cost import final_step, fit_cost, planned_cost, refuse_leaks, spending_step
+
+# What a fitted search passes on to the estimator that it chose.
+
 
 # What reports call a parameter.
 _FACTS = {
@@ -203,6 +202,10 @@ class BestEstimatorMixin:
         """
         check_is_fitted(self)
         return self.scorer_(self.best_estimator_, X, y, exposure=exposure, groups=groups)
+
+
+# Candidates of a private selection, drawn from public distributions, each with its part of the
+# budget.
 
 
 _OWN = ("epsilon", "delta", "neighboring_relation")

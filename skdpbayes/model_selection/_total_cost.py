@@ -5,10 +5,6 @@
 The training parts of the folds overlap: a record is in all of them except one, where it is scored. Which one
 depends only on the record's position, so the cost is that of the worst fold, not the sum over folds. The same
 holds for persons who are dealt out to folds, each with all their rows.
-
-The fits inside scikit-learn's meta-estimators that learn nothing themselves, all on the same table.
-
-record in the table:  fit_1 + ... + fit_k
 """
 
 from functools import reduce
@@ -34,6 +30,11 @@ from ..pipeline._steps import children, is_free, is_private, leaks, refuse_hidde
 from ..privacy.cost import PrivacyCost, in_parallel
 from ..privacy.losses import PERSON_RELATIONS, between_rows
 from ..privacy.unsafe_callers import tool_of, what_breaks_the_rule, what_is_learnt
+
+# The fits inside scikit-learn's meta-estimators that learn nothing themselves, all on the same table.
+#
+# record in the table:  fit_1 + ... + fit_k
+
 
 _ALL_KEPT = (VotingClassifier, OneVsRestClassifier, MultiOutputClassifier, ClassifierChain)
 _ONE_KEPT = (FixedThresholdClassifier, SelectFromModel)

@@ -1,21 +1,9 @@
-"""What a target must offer: a named tuple of arrays, and functions resolved on its class.
+"""What a target must offer, and what a plan may know of it.
 
 The posterior at temperature ``tau`` is ``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. A target is
 a ``NamedTuple`` that holds the records. The functions below are generic: a compiled sampler finds the
 implementation by the class of the tuple. Samplers and targets stay independent, and a sampler is
 compiled once per kind of target and cached on disk.
-
-What a plan may know about a target: numbers that are public, and valid for every possible record.
-
-    ||grad ell_i(theta)|| <= G,    grad^2 ell_i(theta) <= B,    for every record and every theta.
-
-For a target of your own, the bounds are your claim.
-
-Targets whose records are elsewhere: their public numbers, and where sums over their records come from.
-
-    sum_i grad ell_i(theta) = sum_p sum_{i in shard p} grad ell_i(theta)
-
-Compiled code calls a Python function by its address: see `skdpbayes._data.shards`.
 """
 
 import math
@@ -370,6 +358,13 @@ def potential_gradient(
     return likelihood + temperature * prior
 
 
+# What a plan may know about a target: numbers that are public, and valid for every possible record.
+#
+#     ||grad ell_i(theta)|| <= G,    grad^2 ell_i(theta) <= B,    for every record and every theta.
+#
+# For a target of your own, the bounds are your claim.
+
+
 class TargetBounds(NamedTuple):
     """The public numbers of a target: everything that a plan may know about it.
 
@@ -465,6 +460,14 @@ class TargetBounds(NamedTuple):
                 "and this one's bounds do not say convex=True: release all iterates, from zero on."
             )
         return self
+
+
+# Targets whose records are elsewhere: their public numbers, and where sums over their records come
+# from.
+#
+#     sum_i grad ell_i(theta) = sum_p sum_{i in shard p} grad ell_i(theta)
+#
+# Compiled code calls a Python function by its address: see `skdpbayes._data.shards`.
 
 
 def _count(target):

@@ -1,4 +1,4 @@
-"""Sums over the rows of an array, and lengths of transformed rows; compiled.
+"""Compiled loops over the rows of an array: products, lengths, and vectorised exponentials.
 
     M = sum_i f_i z_i z_i^T,      g = sum_i w_i (p_i - c_i) z_i,      |W^T z_i|^2,      z_i = (s_i x_i, b)
 
@@ -6,14 +6,6 @@ with logistic ``p_i = 1 / (1 + exp(-theta z_i))`` and, beside ``g``, ``f_i = w_i
 at a time stay in the innermost cache. Of ``M`` only squares of 8 x 8 entries on the diagonal and above it are
 summed, each in eight registers of eight numbers: matrices of so few columns are too small for the routines
 of BLAS.
-
-exp(x) and differences of log(1 + exp(x)) in plain arithmetic, so that loops over rows are vectorised.
-
-``x = k log 2 + r`` with ``|r| <= log(2)/2``; ``exp(r)`` by its Taylor polynomial of degree 13
-(relative error below 2.3e-16) and ``2^k`` by writing ``k`` into the exponent of a double.
-
-``log((1 + s) / (1 + t)) = 2 artanh((s - t) / (2 + s + t))``, whose argument is at most 1/3 where s and t are
-in [0, 1]: 17 terms of the series leave less than 1e-17 of it.
 """
 
 import math
@@ -196,6 +188,16 @@ def _square_lengths(rows, scale, transform, constant, squares):
             for j in range(length):
                 total += moved[k, j] ** 2
             squares[first + k] = total
+
+
+# exp(x) and differences of log(1 + exp(x)) in plain arithmetic, so that loops over rows are
+# vectorised.
+#
+# ``x = k log 2 + r`` with ``|r| <= log(2)/2``; ``exp(r)`` by its Taylor polynomial of degree 13
+# (relative error below 2.3e-16) and ``2^k`` by writing ``k`` into the exponent of a double.
+#
+# ``log((1 + s) / (1 + t)) = 2 artanh((s - t) / (2 + s + t))``, whose argument is at most 1/3 where s
+# and t are in [0, 1]: 17 terms of the series leave less than 1e-17 of it.
 
 
 _LOG2_E = 1.0 / math.log(2.0)

@@ -1,22 +1,10 @@
-"""A linear model with its prior and its public numbers, before any record is read.
+"""Linear models: prior and public numbers first, then clipped rows and responses.
 
     p(theta | data) ~ prod_i p(y_i | x_i . beta + b)^w_i  N(beta; 0, s^2 I)  N(b; 0, s_0^2),    |x_i| <= R
 
 By default ``s`` is such that logits of rows of norm ``R`` have the prior deviation that the family says, 2.5
 for classes, where a sampler cannot learn it from what it releases. The coordinate ``b / c`` of the intercept
 has the precision of the others, unless the constant ``c`` would exceed ``R``.
-
-Linear models: what is sampled, its rows, weights, moments and curvatures.
-
-Targets of linear models: clipped rows, responses, and public numbers.
-
-    ell_i(theta) = w_i ell(theta x_i, y_i),    |x_i|^2 <= R^2 + b^2,    w_i <= w,
-    G = w r |x|,    B = w s |x|^2
-
-for a family whose residuals are at most ``r`` and slopes at most ``s``, and ``b`` a constant column. The
-prior is Gaussian, independent. Gradients of records are multiplied by their weights, all 1 unless given, or
-set by a sampler; losses are not. A target knows ``|x|``, the largest weight and ``b`` one by one, because a
-plan relies on more than their product.
 """
 
 from dataclasses import dataclass, replace
@@ -30,6 +18,17 @@ from .._typing import MatrixLike
 from .base import TargetBounds
 from .families.base import Family
 from .rows import NORMS, SparseRows, clip_rows, make_rows, read_only, real_numbers
+
+# Targets of linear models: clipped rows, responses, and public numbers.
+#
+#     ell_i(theta) = w_i ell(theta x_i, y_i),    |x_i|^2 <= R^2 + b^2,    w_i <= w,
+#     G = w r |x|,    B = w s |x|^2
+#
+# for a family whose residuals are at most ``r`` and slopes at most ``s``, and ``b`` a constant
+# column. The prior is Gaussian, independent. Gradients of records are multiplied by their weights,
+# all 1 unless given, or set by a sampler; losses are not. A target knows ``|x|``, the largest weight
+# and ``b`` one by one, because a plan relies on more than their product.
+
 
 _PUBLIC = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
 # Fields of targets of all families: dense rows, sparse rows, and rows elsewhere. Those with rows may have

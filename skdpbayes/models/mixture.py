@@ -1,41 +1,6 @@
-"""The public numbers of a mixture, and its parameters as one vector.
+"""Gaussian mixtures: public numbers, rows in the unit ball, and expected sufficient statistics.
 
 [weights (K) | means (K d) | factors F],    precisions are F F^T
-
-Mixtures of Gaussians: the model, and its statistics.
-
-Expected sufficient statistics of Gaussian mixtures: all that a sum over records has to know.
-
-    r_k(x) = pi_k N(x; m_k, Lambda_k^-1) / sum_j pi_j N(x; m_j, Lambda_j^-1)
-    S_k    = sum_i r_k(x_i) (1, x_i, x_i^2),      x_i x_i^T in the place of x_i^2 where factors are matrices
-
-Rows are in the unit ball. A precision is given by a factor ``F`` with ``Lambda = F F^T``: a vector of square
-roots, or a lower triangular matrix. Statistics are kept in one vector, ``[counts (K) | sums (K d) | second
-moments (K d)]``, or with the lower triangles, row by row, at the end (``K d (d + 1) / 2``). So is the
-mixture: ``[K | 1 for matrices, else 0 | log pi_k + log |F_k| (K) | means (K d) | factors]``.
-
-Sufficient statistics of rows of which each is allocated to one component at random.
-
-    z_i ~ r(x_i),      S_k = sum_{i: z_i = k} (1, x_i, x_i^2)
-
-with responsibilities ``r`` as in `skdpbayes.models.mixture`, whose statistics are the mean of
-these. The mixture is the same vector, followed by a key of two numbers below 2^32. Sums of row ``i``'s
-responsibilities are compared with ``h(key + (i + 1) gamma) / 2^64``, where ``h`` is the mixing function of
-SplitMix64: whatever holds the row, and in whatever order rows are read, its allocation is the same.
-
-Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-
-What stands for a mixture's rows elsewhere, in sums over records.
-
-Gaussian mixtures: the likelihood, the prior, and the rows in the unit ball.
-
-    ell_i(theta) = -log sum_k pi_k N(x_i; m_k, (F_k F_k^T)^-1)
-
-Prior: ``pi ~ Dirichlet(alpha)``, ``m_kj ~ N(0, s^2)``, and Wishart's law with ``nu`` degrees of freedom and
-mean ``I / c`` for precision matrices, or Gamma's with shape ``nu / 2`` and mean ``1 / c`` for precisions.
-
-The data enter through sufficient statistics alone (`skdpbayes.models.mixture`): no record's
-contribution is ever clipped but by bringing its row into the ball.
 """
 
 import math
@@ -187,6 +152,18 @@ def unpack_mixture(draws: np.ndarray, model: "MixtureModel") -> tuple[np.ndarray
     return weights, means.reshape(-1, k, d), factors
 
 
+# Expected sufficient statistics of Gaussian mixtures: all that a sum over records has to know.
+#
+#     r_k(x) = pi_k N(x; m_k, Lambda_k^-1) / sum_j pi_j N(x; m_j, Lambda_j^-1)
+#  S_k    = sum_i r_k(x_i) (1, x_i, x_i^2),      x_i x_i^T in the place of x_i^2 where factors are matrices
+#
+# Rows are in the unit ball. A precision is given by a factor ``F`` with ``Lambda = F F^T``: a vector
+# of square roots, or a lower triangular matrix. Statistics are kept in one vector, ``[counts (K) |
+# sums (K d) | second moments (K d)]``, or with the lower triangles, row by row, at the end (``K d (d
+# + 1) / 2``). So is the mixture: ``[K | 1 for matrices, else 0 | log pi_k + log |F_k| (K) | means (K
+# d) | factors]``.
+
+
 # Where the offsets begin.
 HEADER = 2
 
@@ -313,6 +290,19 @@ def _add_statistics(target, theta, selection, count, out):
             add_row(theta[1] != 0.0, row, k, shares[k], shares.size, out)
 
 
+# Sufficient statistics of rows of which each is allocated to one component at random.
+#
+#     z_i ~ r(x_i),      S_k = sum_{i: z_i = k} (1, x_i, x_i^2)
+#
+# with responsibilities ``r`` as in `skdpbayes.models.mixture`, whose statistics are the
+# mean of these. The mixture is the same vector, followed by a key of two numbers below 2^32. Sums of
+# row ``i``'s responsibilities are compared with ``h(key + (i + 1) gamma) / 2^64``, where ``h`` is the
+# mixing function of SplitMix64: whatever holds the row, and in whatever order rows are read, its
+# allocation is the same.
+#
+# Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+
+
 # Numbers at the end of the mixture's vector.
 KEY_LENGTH = 2
 _HALF, _TO_DOUBLE = np.uint64(32), np.uint64(11)
@@ -379,6 +369,9 @@ def allocated(table: Any, first: int) -> AllocatedTable:
     return AllocatedTable(table.values, table.scale, first)
 
 
+# What stands for a mixture's rows elsewhere, in sums over records.
+
+
 @of_remote_rows
 class RemoteMixtureTable(NamedTuple):
     """A mixture's rows in the unit ball."""
@@ -395,6 +388,18 @@ def remote_mixture(address, count, model):
     return RemoteMixtureTable(
         address, count, STATISTICS_NORM, model.n_features, float(model.data_norm)
     )
+
+
+# Gaussian mixtures: the likelihood, the prior, and the rows in the unit ball.
+#
+#     ell_i(theta) = -log sum_k pi_k N(x_i; m_k, (F_k F_k^T)^-1)
+#
+# Prior: ``pi ~ Dirichlet(alpha)``, ``m_kj ~ N(0, s^2)``, and Wishart's law with ``nu`` degrees of
+# freedom and mean ``I / c`` for precision matrices, or Gamma's with shape ``nu / 2`` and mean ``1 /
+# c`` for precisions.
+#
+# The data enter through sufficient statistics alone (`skdpbayes.models.mixture`): no
+# record's contribution is ever clipped but by bringing its row into the ball.
 
 
 @suppress_fp_warnings()

@@ -26,10 +26,6 @@ It is: its activations, errors, norm and weight come of single operations of IEE
 ``theta``, in an order that is written down here and in `_single_precision`. No ``fastmath`` flag lets the
 compiler reassociate or contract them, so that a loop's vectors and its remainder agree, and no library
 computes any of them.
-
-Networks: layers, and the gradient of each record.
-
-The layers of a perceptron in one vector: ``W_1, W_2, ...`` row by row, the last row of each the biases.
 """
 
 import itertools
@@ -52,6 +48,10 @@ from .base import (
 )
 from .rows import class_numbers, clip_rows, read_only
 from .single_precision import PLAIN, TRANSPOSED, exp_float32, multiply
+
+# The layers of a perceptron in one vector: ``W_1, W_2, ...`` row by row, the last row of each the
+# biases.
+
 
 # Norm of a typical row. Steps are reckoned for it.
 ROW_NORM = 4.0

@@ -1,4 +1,4 @@
-"""Clipped rows of a table, dense or CSR, read in place.
+"""Clipped rows of a table, dense or CSR, without a copy of it.
 
 A row ``x_i`` counts as ``scale_i x_i`` with ``scale_i = min(1, R / ||x_i||)``, and is followed by
 the constant ``b`` if there is an intercept. Neither is ever written out: no copy of the table is
@@ -6,17 +6,6 @@ made, so memory-mapped and sparse tables stay what they are.
 
 A target carries the fields of its rows itself (numba's parallel loops take no nested tuples), and
 ``traced_rows`` puts them together again.
-
-Bringing rows into a ball, without a copy of the table.
-
-    x_i -> scale_i x_i,    scale_i = min(1, R / ||x_i||)
-
-What a record can do to a sum rests on this, whatever numbers a table holds. Squares of a row beyond 1e150
-may overflow, and its factor may be no normal double: such a row is divided by its largest entry first,
-
-    x_i -> R (x_i / m_i) / ||x_i / m_i||,    m_i = max_j |x_ij|,
-
-in a copy. What counts is at most ``R (1 + (d + 8) u / 2)`` long, ``u`` being the unit roundoff.
 """
 
 from typing import NamedTuple
@@ -238,6 +227,19 @@ def _add_weighted_sparse(rows, selection, weights, out, ahead):
         weight = weights[i] * rows.scale[r]
         for k in range(rows.starts[r], rows.starts[r + 1]):
             out[rows.columns[k]] += weight * rows.values[k]
+
+
+# Bringing rows into a ball, without a copy of the table.
+#
+#     x_i -> scale_i x_i,    scale_i = min(1, R / ||x_i||)
+#
+# What a record can do to a sum rests on this, whatever numbers a table holds. Squares of a row beyond
+# 1e150 may overflow, and its factor may be no normal double: such a row is divided by its largest
+# entry first,
+#
+#     x_i -> R (x_i / m_i) / ||x_i / m_i||,    m_i = max_j |x_ij|,
+#
+# in a copy. What counts is at most ``R (1 + (d + 8) u / 2)`` long, ``u`` being the unit roundoff.
 
 
 # Steps follow from fourth powers of norms over squared numbers of records, which are normal doubles here.

@@ -1,4 +1,4 @@
-"""Gradients, scores and curvatures of a linear model's target with weights, in other coordinates.
+"""Sums over a linear model's rows: gradients, scores, curvatures and second moments, with weights.
 
     v_i = min(1, C / |W^T x_i|, K^2 / |W^T x_i|^2)                           K >= C, mostly the same
     g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
@@ -8,25 +8,6 @@ with ``H`` as in `families`, and the factors for more than two classes. A score 
 labels, with ``1/K`` in the place of ``e_y``: half as long, or ``sqrt(1 - 1/K)``. A record that is long
 counts less, and is never shortened: its logits keep the whole row, so that the weighted sum of losses has
 its minimum where the model says (Mallows' weights).
-
-Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
-
-    sum_i f(z_i) = sum_chunks sum_blocks sum_{i in block} f(z_i),      z_i = (scale_i x_i, b)
-
-Chunks are fixed by the number of rows alone and added in their order, so that sums do not depend on how many
-cores there are. Results are multiplied by the factors of rows, instead of the rows: rows are copied only
-where they must be.
-
-Second moments of a target's rows, followed by the constant ``b`` of their intercept.
-
-A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
-
-Losses of linear models with their first two derivatives, for those who read records without privacy.
-
-    g = sum_i r_i (x) x_i,      H = sum_i S_i (x) x_i x_i^T <= B (x) sum_i x_i x_i^T
-
-with a family's residuals ``r``, its slopes ``S``, and ``B`` its largest slope: 1/4 for two classes, and
-``(I - 1 1^T / K) / 2`` for the softmax of ``K`` (Böhning, 1992).
 """
 
 from dataclasses import dataclass, replace
@@ -41,6 +22,15 @@ from .kernels import logistic_sums, moment, squared_lengths
 from .kernels import moment as moment_of
 from .rows import read_only
 from .threads import of_chunks
+
+# Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
+#
+#     sum_i f(z_i) = sum_chunks sum_blocks sum_{i in block} f(z_i),      z_i = (scale_i x_i, b)
+#
+# Chunks are fixed by the number of rows alone and added in their order, so that sums do not depend on
+# how many cores there are. Results are multiplied by the factors of rows, instead of the rows: rows
+# are copied only where they must be.
+
 
 # No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
@@ -428,6 +418,11 @@ def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
     return counted(target.responses, edges), counted(offsets, offset_edges), 1.0
 
 
+# Second moments of a target's rows, followed by the constant ``b`` of their intercept.
+#
+# A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
+
+
 @suppress_fp_warnings()
 def second_moment(
     target: Any, constant: float | None = None, weights: np.ndarray | None = None
@@ -455,6 +450,15 @@ def second_moment(
         return (replace(block, constant=constant).moment(factors),)
 
     return sum_of_blocks(target, of_block)[0]
+
+
+# Losses of linear models with their first two derivatives, for those who read records without
+# privacy.
+#
+#     g = sum_i r_i (x) x_i,      H = sum_i S_i (x) x_i x_i^T <= B (x) sum_i x_i x_i^T
+#
+# with a family's residuals ``r``, its slopes ``S``, and ``B`` its largest slope: 1/4 for two classes,
+# and ``(I - 1 1^T / K) / 2`` for the softmax of ``K`` (Böhning, 1992).
 
 
 def loss_and_derivatives(target, theta):

@@ -1,17 +1,6 @@
 """A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
 plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, each with its part
-
-What a pipeline's fit is given beside its table: for a step, by name, and of its rows.
-
-What a pipeline asks of its last step, besides what scikit-learn's pipelines pass on.
-
-of new rows:      transform of all steps but the last -> a method of the last step
-of coefficients:  a method of the last step, which has been told the names of its columns
-
-The rows that a pipeline reads if persons are protected: at most ``k`` of each, the same in all steps.
-
-A private pipeline from its steps alone.
 """
 
 from __future__ import annotations
@@ -66,6 +55,8 @@ from ._steps import (
     set_feature_names,
 )
 
+# What a pipeline's fit is given beside its table: for a step, by name, and of its rows.
+
 
 def check_arguments(pipeline, params, X, y):
     """Raise a ValueError for arguments that no step is named for, or that are in another order than rows.
@@ -102,6 +93,12 @@ def of_chosen(params, X, kept):
     person brings is that many rows, whatever else they hold.
     """
     return _check_method_params(X, params, kept)
+
+
+# What a pipeline asks of its last step, besides what scikit-learn's pipelines pass on.
+#
+# of new rows:      transform of all steps but the last -> a method of the last step
+# of coefficients:  a method of the last step, which has been told the names of its columns
 
 
 if TYPE_CHECKING:
@@ -288,6 +285,10 @@ class CoefficientsOfLastMixin:
             As the last step has it.
         """
         return self._from_last("sample_posterior", n_draws, random_state)
+
+
+# The rows that a pipeline reads if persons are protected: at most ``k`` of each, the same in all
+# steps.
 
 
 def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
@@ -688,6 +689,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             (steps[path], cost, firsts if path in plan.of_one_row else None)
             for path, cost in plan.costs.items()
         ]
+
+
+# A private pipeline from its steps alone.
 
 
 def make_private_pipeline(

@@ -1,28 +1,6 @@
-"""How one budget is split over the steps of a pipeline, from public numbers only.
+"""The plan of a pipeline: one budget, split over its steps by public numbers only.
 
 mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last, which gets what is left
-
-What is left of a budget for the last step of a pipeline, and what is charged for it.
-
-largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
-
-``cost_k`` is that of the Gaussian mechanism at ``(epsilon_k, delta)`` if the plan of the last step costs no
-more, whatever the number of columns if that is not known yet; what the plan says if bounds are learnt before
-the fit; and otherwise that of randomised response at ``epsilon_k`` that fails with probability ``delta / 2``
-(Proposition 52). With ``delta = 0`` nothing is searched for: ``epsilon_k`` is what the others leave.
-
-What the steps of a pipeline are given, and what they cost, where a person has up to ``k`` rows.
-
-mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
-
-``mu`` is what a row may cost, and ``r`` the log-odds range of choices. ``j`` is that of
-`group_privacy_factor` for a step that reads one row of each person, which costs a person what it costs a
-row, while the others cost ``j`` times as much (Proposition 54); for these others it is 1. All are planned
-for rows, of which there may be ``k`` times as many as persons.
-
-What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
-
-plan of each step, at public sizes -> its warnings, after the step's name -> what fitted steps add to them
 """
 
 import inspect
@@ -47,6 +25,17 @@ from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
 from ._report import account_of_plan, costs_of_steps, described, leaves
 from ._steps import is_free, leaks, longest_last_row, norm_warnings, refuse_hidden, spending_steps
+
+# What is left of a budget for the last step of a pipeline, and what is charged for it.
+#
+# largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
+#
+# ``cost_k`` is that of the Gaussian mechanism at ``(epsilon_k, delta)`` if the plan of the last step
+# costs no more, whatever the number of columns if that is not known yet; what the plan says if bounds
+# are learnt before the fit; and otherwise that of randomised response at ``epsilon_k`` that fails
+# with probability ``delta / 2`` (Proposition 52). With ``delta = 0`` nothing is searched for:
+# ``epsilon_k`` is what the others leave.
+
 
 _CLOSE = 1e-3
 # Numbers of columns that represent all others if that of the last step is not known beforehand.
@@ -146,6 +135,16 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
     return True
 
 
+# What the steps of a pipeline are given, and what they cost, where a person has up to ``k`` rows.
+#
+# mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
+#
+# ``mu`` is what a row may cost, and ``r`` the log-odds range of choices. ``j`` is that of
+# `group_privacy_factor` for a step that reads one row of each person, which costs a person what it costs a
+# row, while the others cost ``j`` times as much (Proposition 54); for these others it is 1. All are
+# planned for rows, of which there may be ``k`` times as many as persons.
+
+
 def settings_for_persons(step, relation, n_samples, max_rows):
     """Return the parameters that a private step has where persons have several rows.
 
@@ -212,6 +211,12 @@ def smaller_cost(cost, factor):
         return cost
     bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
     return replace(cost, bits=tuple(bits))
+
+
+# What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
+#
+# plan of each step, at public sizes -> its warnings, after the step's name -> what fitted steps add
+# to them
 
 
 def step_warnings(found, parts, n_samples, n_persons=None):

@@ -1,20 +1,4 @@
-"""Which steps learn from rows without noise. Unknown steps are assumed to.
-
-The spending steps of a pipeline and their numbers of columns, from public information only.
-
-What the columns of a table are called behind the steps of a fitted pipeline.
-
-    names of the table -> get_feature_names_out of each step -> names of the columns of the last step
-
-A step knows the names that it saw, and is told them otherwise. Of steps that do not name their columns, a
-ufunc names them after its argument, such as log1p(income), and those of other branches keep their names.
-
-How long rows can be after the preprocessing steps of a pipeline.
-
-|(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
-
-A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
-"""
+"""The steps of a pipeline: which learn without noise, what they spend, their columns, names and norms."""
 
 import math
 from collections.abc import Mapping
@@ -283,6 +267,9 @@ def is_known_ufunc(function):
     return known and (function.nin, function.nout, function.signature) == (1, 1, None)
 
 
+# The spending steps of a pipeline and their numbers of columns, from public information only.
+
+
 # Longer lists are categories or weights.
 _LONGEST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
@@ -414,6 +401,15 @@ def _held(step):
     return found
 
 
+# What the columns of a table are called behind the steps of a fitted pipeline.
+#
+#     names of the table -> get_feature_names_out of each step -> names of the columns of the last step
+#
+# A step knows the names that it saw, and is told them otherwise. Of steps that do not name their
+# columns, a ufunc names them after its argument, such as log1p(income), and those of other branches
+# keep their names.
+
+
 @contextmanager
 def names_within(pipeline):
     """Let the last step ask, while it is fitted, what its columns are called."""
@@ -527,6 +523,13 @@ def fitted_branches(step):
     for name, part in sorted(step.output_indices_.items(), key=lambda item: item[1].start):
         if name in branches and part.stop > part.start:
             yield name, branches[name], list(step._transformer_to_input_indices[name])
+
+
+# How long rows can be after the preprocessing steps of a pipeline.
+#
+# |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
+#
+# A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
 
 
 # Warn of a data_norm that is larger than necessary by this factor.

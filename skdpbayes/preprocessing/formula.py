@@ -4,21 +4,6 @@
 
 Each factor makes a row of length at most 1, so that their products do, too, and the terms beside each other
 make one of length at most the square root of their number: a public ``data_norm``.
-
-What formulas read from a table: arithmetic with numbers of single rows, and categories.
-
-    evaluate(expression, table)_i = expression(row_i),      cells_of(table, name)_i = canonical(cell_i)
-
-Nothing here looks at other rows, and no error quotes a cell.
-
-The factors of a formula: what each makes of the columns of a single row, from what the formula declares.
-
-    bounded(e, a, b) -> 2 (clip(e, a, b) - a) / (b - a) - 1,  0 if missing     one column within [-1, 1]
-    C(g, levels)     -> (g = level_1, g = level_2, ...)                         at most a single 1
-    bs(x, knots)     -> B-splines of clip(x, a, b), which add up to 1           rows of length at most 1
-    missing(x)       -> 1 if x is missing                                       one column of 0 and 1
-
-Only what is listed here is understood, and nothing here looks at other rows. Anything else is refused.
 """
 
 import ast
@@ -44,6 +29,13 @@ from .._data.lists import column_cells, exact_number, refuse_other_types
 from .._errors import column_names, doubles, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike
 from ..privacy.release import Disclosure, StepDisclosure, as_json
+
+# What formulas read from a table: arithmetic with numbers of single rows, and categories.
+#
+#     evaluate(expression, table)_i = expression(row_i),      cells_of(table, name)_i = canonical(cell_i)
+#
+# Nothing here looks at other rows, and no error quotes a cell.
+
 
 _NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
 FUNCTIONS = {name: getattr(np, name) for name in _NAMES.split(" ")}
@@ -218,6 +210,18 @@ def category_text(value):
     if _is_missing(value):
         return ""
     return repr(exact_number(value))
+
+
+# The factors of a formula: what each makes of the columns of a single row, from what the formula
+# declares.
+#
+#     bounded(e, a, b) -> 2 (clip(e, a, b) - a) / (b - a) - 1,  0 if missing     one column within [-1, 1]
+#     C(g, levels)     -> (g = level_1, g = level_2, ...)                         at most a single 1
+#     bs(x, knots)     -> B-splines of clip(x, a, b), which add up to 1           rows of length at most 1
+#     missing(x)       -> 1 if x is missing                                       one column of 0 and 1
+#
+# Only what is listed here is understood, and nothing here looks at other rows. Anything else is
+# refused.
 
 
 # What formulas have in R, patsy, formulaic, bambi and brms, by what takes its place here.

@@ -3,12 +3,6 @@
     allowed  <=>  epsilon(cost, delta) <= epsilon
 
 Everything that is planned keeps to one, from public quantities alone.
-
-What is left of a budget: the largest epsilon that one more release may have.
-
-    max { epsilon(mu, delta) :  epsilon(spent + mu, delta) <= epsilon },      mu^2 = mu_budget^2 - mu_spent^2
-
-where all that is spent is Gaussian.
 """
 
 import math
@@ -167,6 +161,13 @@ def too_large_delta(budget, n_samples):
         f"delta={budget.delta:g} is above 1 / n = {1 / n_samples:.3g}: publishing one row at "
         "random would be as private. Take delta=None, or a number well below 1 / n.",
     )
+
+
+# What is left of a budget: the largest epsilon that one more release may have.
+#
+#  max { epsilon(mu, delta) :  epsilon(spent + mu, delta) <= epsilon },      mu^2 = mu_budget^2 - mu_spent^2
+#
+# where all that is spent is Gaussian.
 
 
 _RESOLUTION = 0.01

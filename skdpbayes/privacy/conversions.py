@@ -1,37 +1,8 @@
-"""Gaussian differential privacy, and its conversion to (epsilon, delta) and back.
+"""Gaussian and zero-concentrated privacy as (epsilon, delta) and back, rounded on the safe side.
 
     delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
 
 (Balle and Wang, 2018; Dong, Roth and Su, 2022). What is computed is rounded to the safe side.
-
-How small a delta may be.
-
-    budgets:      delta = 0  or  1e-300 <= delta < 1
-    conversions:  every double in [0, 1), by its logarithm
-
-What is planned divides a delta among parts. Numbers near the smallest doubles have few digits, so that a
-part of them may be rounded up to several times what it is, or down to zero, which is another promise.
-
-Root finding for plans: the smallest argument that keeps to a budget, by Brent's method.
-
-    min { x > 0 : excess(x) <= 0 },     excess falling
-
-Every answer is feasible itself: a root that is found to a tolerance may lie on the wrong side of it.
-
-Sums of epsilons as they are written: a float stands for the shortest decimal that is read as it.
-
-    0.1 + 0.1 + 0.1 = 0.3
-
-In binary, three doubles nearest to 0.1 are more than the one nearest to 0.3. Sums are formed exactly, and
-rounded up where no double is written like them.
-
-Zero-concentrated differential privacy, in Rényi orders: ``D_alpha <= rho alpha`` for all ``alpha > 1``.
-
-    epsilon(delta)     = min over alpha of  rho alpha + log(1 - 1/alpha) - log(delta alpha) / (alpha - 1)
-    log delta(epsilon) = min over alpha of  (alpha - 1) (rho alpha - epsilon + log(1 - 1/alpha)) - log(alpha)
-
-over a grid of orders around the best one (Canonne, Kamath and Steinke, 2020, Prop. 12). From
-``D_1 <= rho`` it follows that ``delta(0)^2 <= 1 - exp(-rho)`` (Bretagnolle and Huber, 1979).
 """
 
 import math
@@ -43,6 +14,16 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
+
+# How small a delta may be.
+#
+#     budgets:      delta = 0  or  1e-300 <= delta < 1
+#     conversions:  every double in [0, 1), by its logarithm
+#
+# What is planned divides a delta among parts. Numbers near the smallest doubles have few digits, so
+# that a part of them may be rounded up to several times what it is, or down to zero, which is another
+# promise.
+
 
 SMALLEST_DELTA = 1e-300
 
@@ -68,6 +49,14 @@ def round_down_delta(part):
 def rounded_up(delta):
     """Return what holds in place of a computed delta, which may be 0 by rounding alone."""
     return max(delta, SMALLEST_DELTA)
+
+
+# Root finding for plans: the smallest argument that keeps to a budget, by Brent's method.
+#
+#     min { x > 0 : excess(x) <= 0 },     excess falling
+#
+# Every answer is feasible itself: a root that is found to a tolerance may lie on the wrong side of
+# it.
 
 
 # Exponents beyond this overflow.
@@ -178,6 +167,14 @@ def _bracket(excess, high, tolerance, farthest):
     return low, min(value_low, 1e300), high, value_high
 
 
+# Sums of epsilons as they are written: a float stands for the shortest decimal that is read as it.
+#
+# 0.1 + 0.1 + 0.1 = 0.3
+#
+# In binary, three doubles nearest to 0.1 are more than the one nearest to 0.3. Sums are formed
+# exactly, and rounded up where no double is written like them.
+
+
 def decimal_exact(number):
     """Return a finite float as the decimal that it is written as.
 
@@ -279,6 +276,16 @@ def gaussian_mu(epsilon, delta):
         mu *= 1.0 - step
         step *= 2.0
     return mu
+
+
+# Zero-concentrated differential privacy, in Rényi orders: ``D_alpha <= rho alpha`` for all ``alpha >
+# 1``.
+#
+#     epsilon(delta)     = min over alpha of  rho alpha + log(1 - 1/alpha) - log(delta alpha) / (alpha - 1)
+#  log delta(epsilon) = min over alpha of  (alpha - 1) (rho alpha - epsilon + log(1 - 1/alpha)) - log(alpha)
+#
+# over a grid of orders around the best one (Canonne, Kamath and Steinke, 2020, Prop. 12). From
+# ``D_1 <= rho`` it follows that ``delta(0)^2 <= 1 - exp(-rho)`` (Bretagnolle and Huber, 1979).
 
 
 # Numbers are confined to where no product of three of them overflows: rho is rounded up, epsilon down.

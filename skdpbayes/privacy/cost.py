@@ -1,4 +1,4 @@
-"""The cost of mechanisms, and its exact conversion to (epsilon, delta).
+"""The cost of mechanisms, its exact conversion to (epsilon, delta), and what it is in words and events.
 
 Three forms are kept apart and composed when a number is asked for:
 
@@ -19,20 +19,6 @@ A probability with which anything may be revealed is added to delta. Where no cu
 are too large or delta too small for it, what has an epsilon at delta 0 is added to the epsilon of the rest.
 
 Every form that can express a whole cost gives a bound, and the smallest bound is reported.
-
-A cost in words: the relation, and what was spent, part by part.
-
-replace-one: Gaussian noise of mu = 0.25; 4 choices of range 0.1; pure epsilon = 0.5
-
-Costs as dp-accounting's events, for other tools to read.
-
-What costs amount to that are spent on disjoint parts of one table.
-
-    delta(epsilon) = max_j delta_j(epsilon)
-
-A record lies in one part, and what is computed of the others does not depend on it. That holds if which part
-a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself. Of
-persons it holds where each has all of their records in one part.
 """
 
 import math
@@ -68,6 +54,10 @@ from .losses import (
     sensitivity_factor,
 )
 from .losses import RELATIONS as NEIGHBORING_RELATIONS
+
+# A cost in words: the relation, and what was spent, part by part.
+#
+# replace-one: Gaussian noise of mu = 0.25; 4 choices of range 0.1; pure epsilon = 0.5
 
 
 def cost_in_words(cost):
@@ -119,6 +109,9 @@ def _of_selection(part):
 
 def _number(count, one, many):
     return f"{count:,} {one if count == 1 else many}"
+
+
+# Costs as dp-accounting's events, for other tools to read.
 
 
 if TYPE_CHECKING:
@@ -558,6 +551,15 @@ def _merged(parts):
     for part in parts:
         counts[replace(part, count=1)] += part.count
     return tuple(replace(kind, count=count) for kind, count in sorted(counts.items()))
+
+
+# What costs amount to that are spent on disjoint parts of one table.
+#
+#     delta(epsilon) = max_j delta_j(epsilon)
+#
+# A record lies in one part, and what is computed of the others does not depend on it. That holds if
+# which part a record belongs to does not depend on any other record, nor, under ``replace_one``, on
+# the record itself. Of persons it holds where each has all of their records in one part.
 
 
 def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:

@@ -1,4 +1,4 @@
-"""The file of a ledger: a budget, and everything that was ever charged to it, for many processes and days.
+"""Where a ledger keeps its charges: a file for many processes and days, or memory.
 
     BEGIN IMMEDIATE;   total = cost_1 + ... + cost_k + cost;   INSERT cost if the total is allowed;   COMMIT
 
@@ -14,8 +14,6 @@ have as many rows. Format 1 had H(row_k) alone; its files are read, and continue
 operation opens the file and closes it: no connection is carried into a forked process.
 
 The journal is a rollback journal. A write-ahead log would keep part of what was spent in a second file.
-
-The charges of a ledger that lives in the memory of one process, and what a charge is.
 """
 
 import hashlib
@@ -36,6 +34,8 @@ from .budget import Budget
 from .cost import PrivacyCost, composed
 from .ledger_processes import out_of_reach
 from .losses import AcceptBits, PoissonGaussian, PureMechanism, SampledGaussian, SelectedRun
+
+# The charges of a ledger that lives in the memory of one process, and what a charge is.
 
 
 class Charge(NamedTuple):

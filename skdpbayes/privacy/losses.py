@@ -1,56 +1,9 @@
-"""Privacy loss distributions of what samplers do, all on one grid; `composition` composes them.
+"""Privacy loss distributions of all mechanisms, on one grid, and their composition.
 
 A pair (P, Q) dominates a mechanism if its hockey-stick curve ``H(e) = sup_A P(A) - exp(e) Q(A)`` is above
 that of any pair of neighbouring tables; dominating pairs compose, however mechanisms depend on earlier
 results (Zhu, Dong and Wang, 2022). ``H`` is convex in ``exp(e)``: a curve that is known at a few points and
 drawn straight between them is above it, and is that of a discrete loss (Doroshenko et al., 2022).
-
-What a decision of a Barker test, to accept or to reject, tells about one record.
-
-A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``, and the
-log-odds of its acceptance differ between neighbouring tables by at most ``eta``,
-
-    all records:     eta = 2 a                             (replace_one),   a           (add_or_remove_one)
-    Poisson batch:   eta = a (2 + r^2 / (1 + r))           (replace_one),   a (1 + r)   (add_or_remove_one)
-
-with ``r = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / r)`` records on average.
-
-The decision is a bit. It is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of
-them, however each depends on those before, is the hockey-stick curve ``D_k`` of
-
-    D_0(e) = (1 - exp(e))_+,    D_{k+1}(e) = max over 0 <= s <= eta of
-                                             P_s D_k(e - s) + (1 - P_s) D_k(e - s + eta)
-
-where ``s`` and ``s - eta`` are the losses of a bit's two values and ``P_s`` is the probability of the first.
-The largest ``D_1`` is ``(exp(eta/2) - exp(e/2))^2 / (exp(eta) - 1)``, which no single pair of bits attains.
-
-Propositions 19 to 22 have the proofs. Barker (1965); Zhang, Cooper and De Sa (2020) for the
-batch; Dong, Durfee and Rogers (2020) for bounded ranges.
-
-Mechanisms that are known by a curve ``delta(epsilon)``: pure ones, and the best of several runs.
-
-Randomised response dominates all that is ``e``-private with delta 0, and is what a count with discrete
-Laplace noise amounts to:
-
-    delta(epsilon) = (exp(e) - exp(epsilon))_+ / (1 + exp(e)).
-
-Of ``K`` runs the best is released. With ``f`` the probability generating function of ``K``, and ``F`` the
-probability that a run is no better than some outcome, that outcome is ``f'(F)`` times as likely as from a
-single run (Papernot and Steinke, 2022). If ``f'(F) <= exp(c) f'(F')`` for all neighbours, then
-
-    delta(epsilon) <= E[K] delta_run(epsilon - c)        (Koskela, Redberg and Wang, 2024).
-
-For truncated negative binomial laws of shape ``s`` and parameter ``g``, ``c = (1 + s) e`` where
-``delta_run(e) = (exp(e) - 1) g / (1 - g)``; for a Poisson law of mean ``m``, ``c = m delta_run(0)``.
-
-The privacy loss distribution of many parts, to which one more is added at little cost.
-
-    T(S) = T(S_0) * T(S_1),      S_b the parts of S whose digests go on with the bit b,
-
-where ``*`` is dp-accounting's composition and a set of a single part is that part's own distribution. The
-tree depends on what is in it, never on the order in which it came, so that equal costs have equal
-epsilons; and since subsets are kept, a set of ``N`` parts with one more takes a composition for each of
-some ``log2(N)`` levels, most of them of few parts.
 """
 
 import hashlib
@@ -69,6 +22,31 @@ from scipy.stats import binom, poisson
 
 from .._jit import compilable, compiled
 from .conversions import boundary, decimal_exact, round_down_delta, round_up
+
+# What a decision of a Barker test, to accept or to reject, tells about one record.
+#
+# A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``,
+# and the log-odds of its acceptance differ between neighbouring tables by at most ``eta``,
+#
+#  all records:     eta = 2 a                             (replace_one),   a           (add_or_remove_one)
+#  Poisson batch:   eta = a (2 + r^2 / (1 + r))           (replace_one),   a (1 + r)   (add_or_remove_one)
+#
+# with ``r = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / r)`` records on
+# average.
+#
+# The decision is a bit. It is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of
+# ``k`` of them, however each depends on those before, is the hockey-stick curve ``D_k`` of
+#
+#     D_0(e) = (1 - exp(e))_+,    D_{k+1}(e) = max over 0 <= s <= eta of
+#                                              P_s D_k(e - s) + (1 - P_s) D_k(e - s + eta)
+#
+# where ``s`` and ``s - eta`` are the losses of a bit's two values and ``P_s`` is the probability of
+# the first. The largest ``D_1`` is ``(exp(eta/2) - exp(e/2))^2 / (exp(eta) - 1)``, which no single
+# pair of bits attains.
+#
+# Propositions 19 to 22 have the proofs. Barker (1965); Zhang, Cooper and De Sa (2020) for the
+# batch; Dong, Durfee and Rogers (2020) for bounded ranges.
+
 
 # The bounds above are proved up to here: a smaller batch would leak more than they say.
 LARGEST_BATCH_RATIO = math.sqrt(2.0)
@@ -487,6 +465,25 @@ def fitting_interval(parts, mu, relation, largest=0.0):
     return interval
 
 
+# Mechanisms that are known by a curve ``delta(epsilon)``: pure ones, and the best of several runs.
+#
+# Randomised response dominates all that is ``e``-private with delta 0, and is what a count with
+# discrete Laplace noise amounts to:
+#
+#     delta(epsilon) = (exp(e) - exp(epsilon))_+ / (1 + exp(e)).
+#
+# Of ``K`` runs the best is released. With ``f`` the probability generating function of ``K``, and
+# ``F`` the probability that a run is no better than some outcome, that outcome is ``f'(F)`` times as
+# likely as from a single run (Papernot and Steinke, 2022). If ``f'(F) <= exp(c) f'(F')`` for all
+# neighbours, then
+#
+#     delta(epsilon) <= E[K] delta_run(epsilon - c)        (Koskela, Redberg and Wang, 2024).
+#
+# For truncated negative binomial laws of shape ``s`` and parameter ``g``, ``c = (1 + s) e`` where
+# ``delta_run(e) = (exp(e) - 1) g / (1 - g)``; for a Poisson law of mean ``m``, ``c = m
+# delta_run(0)``.
+
+
 # No curve is followed farther; what is left there counts as an infinite loss.
 _FARTHEST = 500.0
 _CURVE_TAIL = 1e-25
@@ -662,6 +659,16 @@ def number_law(mean, shape):
         return shape * (1.0 - g) / (g * -math.expm1(shape * log_g)) - mean
 
     return math.exp(brentq(excess, -60.0, -1e-9, xtol=1e-14))
+
+
+# The privacy loss distribution of many parts, to which one more is added at little cost.
+#
+#     T(S) = T(S_0) * T(S_1),      S_b the parts of S whose digests go on with the bit b,
+#
+# where ``*`` is dp-accounting's composition and a set of a single part is that part's own
+# distribution. The tree depends on what is in it, never on the order in which it came, so that equal
+# costs have equal epsilons; and since subsets are kept, a set of ``N`` parts with one more takes a
+# composition for each of some ``log2(N)`` levels, most of them of few parts.
 
 
 # Bytes of distributions that are kept.

@@ -1,13 +1,6 @@
-"""What all plans have in common: a cost that keeps to a budget, told in the same words.
+"""What all plans and releases have in common: a cost within a budget, and what they say of themselves.
 
 epsilon = epsilon(cost, delta),    delta of the budget
-
-What a step says of itself in a report: the bounds that it used, and who said so.
-
-Facts are public: a user's own numbers, defaults, and what was released with noise. What the rows alone would
-tell, such as labels that were read off them, has no value here.
-
-The parameters of a fit, so that a report tells of the fit and not of what was set afterwards.
 """
 
 import math
@@ -20,6 +13,12 @@ import joblib
 
 from .budget import Budget
 from .cost import PrivacyCost
+
+# What a step says of itself in a report: the bounds that it used, and who said so.
+#
+# Facts are public: a user's own numbers, defaults, and what was released with noise. What the rows
+# alone would tell, such as labels that were read off them, has no value here.
+
 
 # Who said so. "labels" is what was taken from the table without noise, and is assumed to be public.
 # "steps" is what follows from public parameters of a pipeline's earlier steps.
@@ -122,6 +121,9 @@ def of_columns(
         Disclosure(what, value, source, str(name))
         for name, value in zip(names, values, strict=True)
     )
+
+
+# The parameters of a fit, so that a report tells of the fit and not of what was set afterwards.
 
 
 # What decides nothing that a report says.

@@ -3,8 +3,6 @@
 ``report["summary"]``, ``["steps"]`` and ``["assumptions"]`` are what a data protection officer reads and
 signs; `PrivacyReport.to_html` makes a page of them. ``report["deployment"]`` has the fields of OpenDP's
 registry of deployments, and ``report["details"]`` numbers and versions.
-
-The record of a report, and its forms: JSON, of which Markdown and a page are made.
 """
 
 import hashlib
@@ -56,6 +54,9 @@ __all__ = [
     "takes_labels_from_rows",
     "with_seeds",
 ]
+
+# The record of a report, and its forms: JSON, of which Markdown and a page are made.
+
 
 SCHEMA = "skdpbayes-privacy-report"
 VERSION = 1

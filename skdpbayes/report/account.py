@@ -1,14 +1,8 @@
-"""What a report is made of: the account of an estimator, a plan, a ledger or a score.
+"""What a report is made of: accounts of estimators, plans, ledgers and scores, and their summary.
 
     total = cost of all steps together,      share of a step = mu_i^2 / sum of mu_j^2,
 
 where ``mu_i`` is that of the Gaussian release with the step's epsilon at the report's delta.
-
-What is protected, against whom, what is spent and left, and what is to be signed; all JSON-ready.
-
-    odds after a release <= exp(epsilon) * odds before,        p -> p e^epsilon / (1 - p + p e^epsilon)
-
-for any guess about a row, apart from events whose probability delta bounds.
 """
 
 import inspect
@@ -346,6 +340,13 @@ def _plain(value):
 def finite(number: float) -> float | None:
     """Return a number, or None if it is not finite."""
     return float(number) if math.isfinite(number) else None
+
+
+# What is protected, against whom, what is spent and left, and what is to be signed; all JSON-ready.
+#
+#     odds after a release <= exp(epsilon) * odds before,        p -> p e^epsilon / (1 - p + p e^epsilon)
+#
+# for any guess about a row, apart from events whose probability delta bounds.
 
 
 # What somebody may have believed before.

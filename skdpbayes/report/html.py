@@ -2,8 +2,6 @@
 
 All text is escaped, and a content policy allows nothing but the page's own style sheet, so that no name of a
 column can do anything.
-
-The style sheet of a report's page, for screens and for A4.
 """
 
 import re
@@ -21,6 +19,9 @@ from .layout import (
     Tiles,
     Title,
 )
+
+# The style sheet of a report's page, for screens and for A4.
+
 
 STYLE = """\
 :root { color-scheme: light; --ink: #1b2733; --soft: #56636f; --line: #d5dce2; --blue: #1f5fa8; }

@@ -3,12 +3,13 @@
 record -> blocks -> Markdown, or a page
 
 Blocks hold plain text; what writes them escapes it. Long lists are cut here, and are whole in the JSON.
-
-Cells of a report's tables: numbers in a few digits, and lists that are cut where they are long.
 """
 
 from decimal import ROUND_CEILING, Context
 from typing import Any, NamedTuple
+
+# Cells of a report's tables: numbers in a few digits, and lists that are cut where they are long.
+
 
 MOST_REPORTED_ROWS = 200
 _MOST_BOUNDS = 12

@@ -1,13 +1,7 @@
-"""What a guarantee rests on beside the theorems, for somebody to sign, and against whom it is one.
+"""What a guarantee rests on beside the theorems, and the fields of a registry of deployments.
 
 An assumption is "to_sign" if no program can know it, "checked" if this one did, and "failed" if it does not
 hold as far as the program can see.
-
-The fields of OpenDP's Differential Privacy Deployments Registry, as far as a program can know them.
-
-The registry is that of Ghazi, Nanayakkara and Vadhan
-(https://github.com/opendp/deployments-registry-data). Unit of privacy, bounded and unbounded neighbours, and
-the model of trust (central: who fits sees the rows) are terms of NIST SP 800-226.
 """
 
 import math
@@ -161,6 +155,13 @@ def _of_books(account, charged):
             "plans_were_fixed",
             "No release was planned by looking at earlier ones. (Some costs add up only then.)",
         )
+
+
+# The fields of OpenDP's Differential Privacy Deployments Registry, as far as a program can know them.
+#
+# The registry is that of Ghazi, Nanayakkara and Vadhan
+# (https://github.com/opendp/deployments-registry-data). Unit of privacy, bounded and unbounded
+# neighbours, and the model of trust (central: who fits sees the rows) are terms of NIST SP 800-226.
 
 
 UNITS = {

@@ -1,4 +1,4 @@
-"""What a sampler provides, and how it is run.
+"""What a sampler provides, how it is found by name, and how it is run.
 
     plan     = sampler.plan(bounds, n_samples, budget)    public numbers: the steps and their cost
                sampler.check(plan, target)                does the plan fit the target?
@@ -7,19 +7,6 @@
 
 A sampler uses targets only through their generic functions. `Sampler` is the base class of the built-in
 samplers and of yours.
-
-Samplers by name: every class that a folder of `samplers` makes public, and `auto`, the choice among them.
-
-Modules are found by looking, so that a new sampler is a folder and nothing else. They are loaded when they
-are first asked for, and not together with this module, because samplers themselves name each other in
-messages.
-
-Which samplers take a linear model, by what they say of themselves.
-
-taken  <=>  (family in families, or there are none)
-            and (no weights, or takes_weights)  and  (noise is known, or "normal" in targets)
-
-What is not taken is refused with the names of samplers that take it.
 """
 
 import warnings
@@ -53,6 +40,14 @@ from .plan import (
     check_plan_matches_target,
     check_public,
 )
+
+# Samplers by name: every class that a folder of `samplers` makes public, and `auto`, the choice among
+# them.
+#
+# Modules are found by looking, so that a new sampler is a folder and nothing else. They are loaded
+# when they are first asked for, and not together with this module, because samplers themselves name
+# each other in messages.
+
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -125,6 +120,14 @@ def resolve_sampler(sampler: Any) -> Any:
             "skdpbayes.samplers."
         )
     return samplers_by_name()[sampler]()
+
+
+# Which samplers take a linear model, by what they say of themselves.
+#
+# taken  <=>  (family in families, or there are none)
+#             and (no weights, or takes_weights)  and  (noise is known, or "normal" in targets)
+#
+# What is not taken is refused with the names of samplers that take it.
 
 
 def takes_family(sampler, family):

@@ -5,46 +5,6 @@
 
 `conditionals` has the laws of mixtures, over which `core` sweeps; `normal` has those of a linear model, and
 `plan` says how often.
-
-The conditional laws of a mixture's parameters, given to which components its rows belong.
-
-With the sums ``N_k, M_k, Q_k`` of ``(1, x, x x^T)`` over a component's rows, ``S_k = Q_k - M_k m_k^T - m_k
-M_k^T + N_k m_k m_k^T``, and the prior of `skdpbayes.models.mixture`,
-
-    w   | ...  ~  Dirichlet(alpha + N)
-    m_k | ...  ~  N(P_k^-1 Lambda_k M_k, P_k^-1),      P_k = N_k Lambda_k + I / s^2
-    Lambda_k     | ...  ~  Wishart(nu + N_k, (nu c I + S_k)^-1)                           full
-    Lambda       | ...  ~  Wishart(nu + n, (nu c I + sum_k S_k)^-1)                       tied
-    lambda_kj    | ...  ~  Gamma((nu + N_k) / 2, rate (nu c + (S_k)_jj) / 2)              diag
-    lambda_k     | ...  ~  Gamma((nu + d N_k) / 2, rate (nu c + tr S_k) / 2)              spherical
-
-All numbers are in units of the ball. Nothing here is private: `run_gibbs` is for plans without privacy only.
-
-Diebolt and Robert, "Estimation of finite mixture distributions through Bayesian sampling", JRSS B, 1994.
-
-A normal linear model without privacy: coefficients, noise and prior scale, each given the others.
-
-    G = sum_i w_i z_i z_i^T,   t = sum_i w_i z_i y_i,   S = sum_i w_i (y_i - z_i u)^2,   n = sum_i w_i
-    u     | s, tau  ~  N(L^-1 t / s^2, L^-1),     L = G / s^2 + P(tau)
-    s^2   | u, a    ~  IG((1 + n) / 2, 1 / a + S / 2),          a | s  ~  IG(1, 1 / A^2 + 1 / s^2)
-    tau^2 | u, b    ~  IG((1 + d) / 2, 1 / b + sum_j P_j u_j^2 / 2),     b | tau  ~  IG(1, 1 + 1 / tau^2)
-
-``P`` is the prior's precision, over ``tau^2`` for coefficients unless their scale is given. ``s`` and ``tau``
-are half-Cauchy with scales ``A``, half the width of the bounds of responses, and 1 (Makalic and Schmidt,
-2016). The sums are computed once. Nothing here is private.
-
-Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
-
-n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
-
-Gibbs sampling: sweeps over the table from a start that a search without noise finds.
-
-    z_i | theta ~ r(x_i),      theta | z     (`conditionals`)
-
-Rows keep their allocations, which are drawn anew at the next sweep: only sums over the rows of each component
-come back, wherever the rows are (`skdpbayes.models.mixture`).
-
-Mixtures and normal linear models without privacy: some parameters given others, in turn.
 """
 
 import math
@@ -84,6 +44,25 @@ from .mixture.statistics import Statistics, StatisticsReleases, find_groups, sta
 from .plan import Plan, chain_length, check_plan_matches_target, check_public, number_of_draws
 
 __all__ = ["Gibbs"]
+
+# The conditional laws of a mixture's parameters, given to which components its rows belong.
+#
+# With the sums ``N_k, M_k, Q_k`` of ``(1, x, x x^T)`` over a component's rows, ``S_k = Q_k - M_k
+# m_k^T - m_k M_k^T + N_k m_k m_k^T``, and the prior of `skdpbayes.models.mixture`,
+#
+#     w   | ...  ~  Dirichlet(alpha + N)
+#     m_k | ...  ~  N(P_k^-1 Lambda_k M_k, P_k^-1),      P_k = N_k Lambda_k + I / s^2
+#     Lambda_k     | ...  ~  Wishart(nu + N_k, (nu c I + S_k)^-1)                           full
+#     Lambda       | ...  ~  Wishart(nu + n, (nu c I + sum_k S_k)^-1)                       tied
+#     lambda_kj    | ...  ~  Gamma((nu + N_k) / 2, rate (nu c + (S_k)_jj) / 2)              diag
+#     lambda_k     | ...  ~  Gamma((nu + d N_k) / 2, rate (nu c + tr S_k) / 2)              spherical
+#
+# All numbers are in units of the ball. Nothing here is private: `run_gibbs` is for plans without
+# privacy only.
+#
+# Diebolt and Robert, "Estimation of finite mixture distributions through Bayesian sampling", JRSS B,
+# 1994.
+
 
 # Square roots of precisions are kept within these limits, and weights above the last. Only empty components
 # can reach them, under priors that say nothing of scales or weights.
@@ -187,6 +166,18 @@ def wishart_factors(
     return factors
 
 
+# A normal linear model without privacy: coefficients, noise and prior scale, each given the others.
+#
+#     G = sum_i w_i z_i z_i^T,   t = sum_i w_i z_i y_i,   S = sum_i w_i (y_i - z_i u)^2,   n = sum_i w_i
+#     u     | s, tau  ~  N(L^-1 t / s^2, L^-1),     L = G / s^2 + P(tau)
+#     s^2   | u, a    ~  IG((1 + n) / 2, 1 / a + S / 2),          a | s  ~  IG(1, 1 / A^2 + 1 / s^2)
+#     tau^2 | u, b    ~  IG((1 + d) / 2, 1 / b + sum_j P_j u_j^2 / 2),     b | tau  ~  IG(1, 1 + 1 / tau^2)
+#
+# ``P`` is the prior's precision, over ``tau^2`` for coefficients unless their scale is given. ``s``
+# and ``tau`` are half-Cauchy with scales ``A``, half the width of the bounds of responses, and 1
+# (Makalic and Schmidt, 2016). The sums are computed once. Nothing here is private.
+
+
 # Squares of scales are kept within these factors of their units: beyond, sums would overflow.
 _NARROWEST, _WIDEST = 1e-24, 1e24
 
@@ -257,6 +248,11 @@ class _Sweeps:
         found = float((1.0 / wide + 0.5 * square) / max(gamma[0], 1e-300))
         found = min(max(found, _NARROWEST * unit), _WIDEST * unit)
         return found, float((1.0 / unit + 1.0 / found) / max(gamma[1], 1e-300))
+
+
+# Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
+#
+# n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
 
 
 N_SWEEPS, BURN_IN = 1000, 0.25
@@ -500,6 +496,14 @@ class Gibbs(Sampler):
             return run_normal(plan, target, generator)
 
         return run_gibbs(plan, target, generator, verbose)
+
+
+# Gibbs sampling: sweeps over the table from a start that a search without noise finds.
+#
+#     z_i | theta ~ r(x_i),      theta | z     (`conditionals`)
+#
+# Rows keep their allocations, which are drawn anew at the next sweep: only sums over the rows of each
+# component come back, wherever the rows are (`skdpbayes.models.mixture`).
 
 
 def run_gibbs(plan: Any, table: Any, generator: np.random.Generator, verbose: int) -> Released:

@@ -1,37 +1,9 @@
-"""Networks: rows of a released norm, a path of any sampler, and logits of a released scale.
+"""Calibrated networks: rows of a released norm, a path of any sampler, logits of a released scale.
 
     x -> 4 x / r,    theta by the path's sampler,    z -> s z
 
 `plan` says what the three cost together, `choice` how ``r`` and ``s`` are chosen, by `statistics`; `core`
 does it.
-
-Plans for networks: a path, and what is released beside it to calibrate it.
-
-    typical norm of rows:  r from 41 between data_norm / 1024 and data_norm,       before the path
-    scale of the logits:   s from 25 between 1/16 and 1,                           after it
-
-Both are choices by `skdpbayes._mechanisms.exponential`, of range ``eta = 2 sqrt(share) mu`` each: that of a
-mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
-
-Public weights decide if records are too few to decide: norms near ``data_norm``, and logits around 0.9 of
-what a network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is
-above 1: draws that disagree are unsure together, however sure each is made.
-
-Sums over a network's records that come out even where a fit is calibrated.
-
-    v_i(r) = (|x_i|^2 - r^2) / (|x_i|^2 + r^2),
-    v_i(s) = max_k p_k(x_i) - [y_i = argmax_k p_k(x_i)],     p(x) = mean over draws of softmax(s z(x))
-
-The first is ``tanh log(|x_i| / r)``: it sums to zero where ``r`` is a typical norm of rows. The second does
-where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's own row and label
-alone, to the last bit (`targets.network.mlp`); they are rounded to multiples of ``UNIT`` and summed as
-integers.
-
-Running a calibrated network: see `skdpbayes.samplers.network` for what it costs.
-
-The scale goes into the weights and biases of the last layer: calibrated draws are those of a network.
-
-Networks: a path, and the two public numbers by which it is calibrated.
 """
 
 import math
@@ -55,6 +27,19 @@ from .base import Sampler, freeze_sampler
 from .plan import Plan, check_public
 
 __all__ = ["NetworkSampler"]
+
+# Plans for networks: a path, and what is released beside it to calibrate it.
+#
+#     typical norm of rows:  r from 41 between data_norm / 1024 and data_norm,       before the path
+#     scale of the logits:   s from 25 between 1/16 and 1,                           after it
+#
+# Both are choices by `skdpbayes._mechanisms.exponential`, of range ``eta = 2 sqrt(share) mu`` each:
+# that of a mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
+#
+# Public weights decide if records are too few to decide: norms near ``data_norm``, and logits around
+# 0.9 of what a network says. (Clipped gradients make it overconfident, but least where records are
+# few.) No factor is above 1: draws that disagree are unsure together, however sure each is made.
+
 
 # Of what calibration has of mu^2: the norm's share and the scale's.
 SHARES = 1.0 / 6.0, 5.0 / 6.0
@@ -184,6 +169,17 @@ def _made(sampler, path, n_samples, budget, cost, share, ranges):
         log_odds_ranges=ranges,
         **same,
     )
+
+
+# Sums over a network's records that come out even where a fit is calibrated.
+#
+#     v_i(r) = (|x_i|^2 - r^2) / (|x_i|^2 + r^2),
+#     v_i(s) = max_k p_k(x_i) - [y_i = argmax_k p_k(x_i)],     p(x) = mean over draws of softmax(s z(x))
+#
+# The first is ``tanh log(|x_i| / r)``: it sums to zero where ``r`` is a typical norm of rows. The
+# second does where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's
+# own row and label alone, to the last bit (`targets.network.mlp`); they are rounded to multiples of
+# ``UNIT`` and summed as integers.
 
 
 _BLOCK_ROWS = 8192
@@ -324,6 +320,12 @@ class NetworkSampler(Sampler):
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws where the path's sampler has them: what it released is calibrated."""
         return self.path.redraw(released, n_draws, random_state)
+
+
+# Running a calibrated network: see `skdpbayes.samplers.network` for what it costs.
+#
+# The scale goes into the weights and biases of the last layer: calibrated draws are those of a
+# network.
 
 
 # Draws of a path are alike: confidence is averaged over so many of them.

@@ -1,4 +1,4 @@
-"""What the steps of all Langevin samplers share: a noisy gradient on a lattice, and coordinates.
+"""Noisy steps and sums on a lattice, and noise that is paid for before coordinates are known.
 
     q = round(N(0, sigma^2 I)) - round(eta g)
 
@@ -13,14 +13,6 @@ in several blocks, one for each class, their mean has a matrix of its own,
 
 the softmax does not change when all blocks move alike. Records have nothing to say there, and what rounding
 leaves of the mean of their gradients is taken out.
-
-Noise that is fixed and paid for before a step or a statistic is computed.
-
-    what a record moves <= (1 / nu - sqrt(d) 2^-b) sigma,      mu = q sqrt(T) / nu
-
-for ``T`` releases of ``d`` numbers. ``nu`` is the noise multiplier, ``sigma`` the deviation of the noise, and
-``2^-b sigma`` the spacing of the lattice to which sums are rounded. ``q`` is 2 if records are replaced, and
-otherwise 1.
 """
 
 import math
@@ -164,6 +156,15 @@ def _to_coordinates(transform, gradient, is_prior, out):
     return lambda transform, gradient, is_prior, out: _multiply_blocks(
         transform.differences.T, transform.mean * is_prior, gradient, out
     )
+
+
+# Noise that is fixed and paid for before a step or a statistic is computed.
+#
+#     what a record moves <= (1 / nu - sqrt(d) 2^-b) sigma,      mu = q sqrt(T) / nu
+#
+# for ``T`` releases of ``d`` numbers. ``nu`` is the noise multiplier, ``sigma`` the deviation of the
+# noise, and ``2^-b sigma`` the spacing of the lattice to which sums are rounded. ``q`` is 2 if
+# records are replaced, and otherwise 1.
 
 
 # With less noise the loss of a single step is so large that no useful guarantee can follow.

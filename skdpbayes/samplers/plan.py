@@ -2,28 +2,6 @@
 
 Nothing here, nor in the functions that make plans, takes a table: a plan is a function of public
 quantities alone, and what a fit reports as spent is its plan's cost.
-
-How many steps a chain has: what its draws need after the burn-in, and what can be accounted for.
-
-    T - floor(b T) >= n,     b the fraction of the burn-in, n the number of draws
-
-A plan that names neither has a default; one that names both has to agree with itself.
-
-Whether a plan holds for a target: all that a plan relies on is compared, one number by one.
-
-    G, B, R, w, G / R, B / R^2  of the target  <=  those of the plan,        b, blocks, records  the same
-
-A plan relies on more than the product of these numbers. Rows that are ten times as long, with weights of a
-tenth, have the same bound on gradients, and second moments that are a hundred times as large.
-
-Whether a run would end, and fit into memory, by public numbers: if not, it is refused before it spends.
-
-8 bytes (draws x parameters) + what else a plan lists  <=  the machine's memory
-
-Public numbers of a plan, and how large they may be, whatever the sampler.
-
-Within these limits plans are computed from normal doubles: squares of squares, over squares of numbers of
-records.
 """
 
 import math
@@ -283,6 +261,13 @@ class Plan(PlannedRelease):
         ]
 
 
+# How many steps a chain has: what its draws need after the burn-in, and what can be accounted for.
+#
+#     T - floor(b T) >= n,     b the fraction of the burn-in, n the number of draws
+#
+# A plan that names neither has a default; one that names both has to agree with itself.
+
+
 # A plan of more steps than this is refused.
 MAX_STEPS = 10**9
 # With batches, the rule takes at most so many steps by itself, at a higher temperature if need be. More than
@@ -328,6 +313,15 @@ def chain_length(n_steps, default, n_draws, burn_in, rate):
         return max(default, math.ceil((n_draws + 1) / (1.0 - burn_in)))
     fewest_steps(n_steps, n_draws, burn_in, most_steps(rate)[0], rate)
     return n_steps
+
+
+# Whether a plan holds for a target: all that a plan relies on is compared, one number by one.
+#
+#     G, B, R, w, G / R, B / R^2  of the target  <=  those of the plan,        b, blocks, records  the same
+#
+# A plan relies on more than the product of these numbers. Rows that are ten times as long, with
+# weights of a tenth, have the same bound on gradients, and second moments that are a hundred times as
+# large.
 
 
 # What is computed in another order may differ by rounding.
@@ -423,6 +417,12 @@ def _check_at_most(name, value, largest):
         )
 
 
+# Whether a run would end, and fit into memory, by public numbers: if not, it is refused before it
+# spends.
+#
+# 8 bytes (draws x parameters) + what else a plan lists  <=  the machine's memory
+
+
 # A year: guesses of run times may be wrong by a factor of ten, and chains of days are a user's own affair.
 _LONGEST_SECONDS = 3.2e7
 # Where the system does not say what it has.
@@ -476,6 +476,12 @@ def check_plan(plan):
             f"the run would take about {seconds / _LONGEST_SECONDS:,.3g} years, and a year is the most that "
             f"is begun: take at most {name}={max(most, 1):,}, or another sampler. Nothing was read."
         )
+
+
+# Public numbers of a plan, and how large they may be, whatever the sampler.
+#
+# Within these limits plans are computed from normal doubles: squares of squares, over squares of
+# numbers of records.
 
 
 LARGEST_NUMBER = 2**53

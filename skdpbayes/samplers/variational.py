@@ -3,56 +3,6 @@
     q = N(m, diag(s^2)),    min over m, s of  E_q sum_i ell_i(theta) + tau KL(q || p)
 
 `plan` says what it costs and how its temperature follows, `core` fits it.
-
-Bayes by backprop: a mean-field Gaussian, fitted by noisy gradients at its own draws.
-
-    q = N(m, diag(s^2)),    theta = m + s e,  e ~ N(0, I)  (one for all records),
-    g = sum_i grad ell_i(theta) + noise,                                            released
-    d/dm = g + tau lambda m,    d/ds = g e + tau (lambda s - 1 / s),
-
-the gradients of ``E_q sum_i ell_i + tau KL(q || p)`` with the closed form of the Kullback-Leibler term for
-the prior ``N(0, 1 / lambda)``. Everything runs in units of the prior's deviations, ``m = lambda^(-1/2) u``,
-``s = lambda^(-1/2) exp(r)``:
-
-    d/du = lambda^(-1/2) g + tau u,    d/dr = exp(r) e lambda^(-1/2) g + tau (exp(2r) - 1).
-
-Adam steps on ``u`` and ``r``; both are averaged over the last steps, which takes out most of the noise.
-Only ``g`` depends on the records: drift and noise are rounded to one lattice, as in every step of a
-chain (see `skdpbayes.privacy.rounding`), and the rest is post-processing.
-
-A parameter that the records say nothing of has its prior's deviation, and none has a larger one: ``r``
-keeps to ``r <= 0``, or noise might carry it anywhere.
-
-Blundell, Cornebise, Kavukcuoglu and Wierstra (2015); Kingma and Ba (2015).
-
-Plans for Bayes by backprop: a mean-field Gaussian, fitted by noisy gradients.
-
-    q = N(m, diag(s^2)),    min over m, s of  E_q sum_i ell_i(theta) + tau KL(q || p)
-
-Every step releases the gradient ``g`` of the records at one draw of ``q``, with noise; ``m`` and ``s``,
-their moving averages and draws from ``q`` are post-processing. ``T`` steps on the full table are
-``mu``-GDP with
-
-    mu^2 = T (s / sigma)^2,    s = 2G under replace_one, G under add_or_remove_one,
-
-and on Poisson batches, with ``1/q`` times the batch's sum, ``T`` subsampled Gaussians of noise multiplier
-``q sigma / G``. The number of steps is fixed, and the noise is the least that the budget affords.
-
-Averaged over all steps the noise has deviation ``s / mu``, and in a direction where records add ``h`` to the
-curvature it moves ``m`` by ``s / (mu (h + tau lambda))``. Nowhere is that more than the deviation
-``(tau / (h + tau lambda))^(1/2)`` of ``q`` itself if it is not where ``h = 0``, which gives the untuned rule
-
-    tau = max(1, s / (mu lambda^(1/2))):
-
-the fitted Gaussian is then as wide as the noise that privacy adds to its mean.
-
-Adam moves a parameter in which noise drowns the gradient like a random walk with steps of about its
-learning rate. Rates are therefore ``c / sqrt(T)`` prior deviations: over all steps noise alone moves a
-parameter by a fixed share of its prior's deviation, a steady gradient moves it ``c sqrt(T)`` deviations.
-
-Blundell, Cornebise, Kavukcuoglu and Wierstra (2015).
-
-Bayes by backprop.
 """
 
 import math
@@ -85,6 +35,28 @@ from .noise import noisy_step, path_multiplier, sensitivity_after_rounding
 from .plan import Plan, check_draws, check_plan_matches_target, most_steps
 
 __all__ = ["BayesByBackprop"]
+
+# Bayes by backprop: a mean-field Gaussian, fitted by noisy gradients at its own draws.
+#
+#     q = N(m, diag(s^2)),    theta = m + s e,  e ~ N(0, I)  (one for all records),
+#     g = sum_i grad ell_i(theta) + noise,                                            released
+#     d/dm = g + tau lambda m,    d/ds = g e + tau (lambda s - 1 / s),
+#
+# the gradients of ``E_q sum_i ell_i + tau KL(q || p)`` with the closed form of the Kullback-Leibler
+# term for the prior ``N(0, 1 / lambda)``. Everything runs in units of the prior's deviations, ``m =
+# lambda^(-1/2) u``, ``s = lambda^(-1/2) exp(r)``:
+#
+#     d/du = lambda^(-1/2) g + tau u,    d/dr = exp(r) e lambda^(-1/2) g + tau (exp(2r) - 1).
+#
+# Adam steps on ``u`` and ``r``; both are averaged over the last steps, which takes out most of the
+# noise. Only ``g`` depends on the records: drift and noise are rounded to one lattice, as in every
+# step of a chain (see `skdpbayes.privacy.rounding`), and the rest is post-processing.
+#
+# A parameter that the records say nothing of has its prior's deviation, and none has a larger one:
+# ``r`` keeps to ``r <= 0``, or noise might carry it anywhere.
+#
+# Blundell, Cornebise, Kavukcuoglu and Wierstra (2015); Kingma and Ba (2015).
+
 
 # Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink
 # with ``s`` by orders of magnitude, and squares must be forgotten as fast.
@@ -264,6 +236,37 @@ def run_variational(plan, target, generator, verbose):
     mean, scale = fit.fitted()
     draws = mean + scale * generator.standard_normal((plan.n_draws, mean.size))  # Post-processing.
     return Released(draws, plan, {"variational_mean": mean, "variational_scale": scale})
+
+
+# Plans for Bayes by backprop: a mean-field Gaussian, fitted by noisy gradients.
+#
+#     q = N(m, diag(s^2)),    min over m, s of  E_q sum_i ell_i(theta) + tau KL(q || p)
+#
+# Every step releases the gradient ``g`` of the records at one draw of ``q``, with noise; ``m`` and
+# ``s``, their moving averages and draws from ``q`` are post-processing. ``T`` steps on the full table
+# are ``mu``-GDP with
+#
+#     mu^2 = T (s / sigma)^2,    s = 2G under replace_one, G under add_or_remove_one,
+#
+# and on Poisson batches, with ``1/q`` times the batch's sum, ``T`` subsampled Gaussians of noise
+# multiplier ``q sigma / G``. The number of steps is fixed, and the noise is the least that the budget
+# affords.
+#
+# Averaged over all steps the noise has deviation ``s / mu``, and in a direction where records add
+# ``h`` to the curvature it moves ``m`` by ``s / (mu (h + tau lambda))``. Nowhere is that more than
+# the deviation ``(tau / (h + tau lambda))^(1/2)`` of ``q`` itself if it is not where ``h = 0``, which
+# gives the untuned rule
+#
+#     tau = max(1, s / (mu lambda^(1/2))):
+#
+# the fitted Gaussian is then as wide as the noise that privacy adds to its mean.
+#
+# Adam moves a parameter in which noise drowns the gradient like a random walk with steps of about its
+# learning rate. Rates are therefore ``c / sqrt(T)`` prior deviations: over all steps noise alone
+# moves a parameter by a fixed share of its prior's deviation, a steady gradient moves it ``c
+# sqrt(T)`` deviations.
+#
+# Blundell, Cornebise, Kavukcuoglu and Wierstra (2015).
 
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 1000, 5000

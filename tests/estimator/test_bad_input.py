@@ -20,7 +20,7 @@ y = rng.integers(2, size=200)
 def no_sampler(monkeypatch):
     """Whatever is refused here must be refused before a plan is charged, and so before a sampler runs."""
     monkeypatch.setattr(
-        "skdpbayes.samplers.base.reserve", lambda *args: pytest.fail("a plan was charged")
+        "skdpbayes.samplers.base.charge", lambda *args: pytest.fail("a plan was charged")
     )
 
 

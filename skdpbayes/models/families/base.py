@@ -4,13 +4,6 @@
 
 with ``grad ell = (mean - T(y)) x^T``, so that a record's gradient is at most ``residual_bound |x|`` and its
 curvature at most ``slope_bound |x|^2``.
-
-Sums over records of families with one logit, in blocks of rows that stay in the cache.
-
-    grad ell_i = w_i (mean(x_i . theta + o_i) - y_i) x_i
-
-A family says how logits become residuals, and differences of losses. Offsets ``o`` are 0 but for families
-that have them.
 """
 
 from abc import ABC, abstractmethod
@@ -172,6 +165,14 @@ class NumberFamily(Family):
     @abstractmethod
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
         """Return responses drawn at random, one for each logit."""
+
+
+# Sums over records of families with one logit, in blocks of rows that stay in the cache.
+#
+#     grad ell_i = w_i (mean(x_i . theta + o_i) - y_i) x_i
+#
+# A family says how logits become residuals, and differences of losses. Offsets ``o`` are 0 but for
+# families that have them.
 
 
 def write_residuals(target: Any, logits: np.ndarray, responses: np.ndarray) -> None:

@@ -1,19 +1,6 @@
-"""Two classes, ``y`` in {0, 1}: one logit, that of the second.
+"""Classes: one logit for two of them, a logit for each of more.
 
 ell = log(1 + exp(eta)) - y eta,    mean = sigma(eta),    slope = sigma (1 - sigma) <= 1/4
-
-``K > 2`` classes: a logit each, or as many contrasts of them as labels can tell apart.
-
-    p = softmax(H eta),    mean = H^T p,    slope = H^T (diag(p) - p p^T) H,    ell = -log p_y
-
-``H`` has a row for every class. It is the identity for the coefficients that chains draw. Since adding one
-vector to the coefficients of all classes changes no probability, the *identified* law has ``K - 1`` logits:
-the columns of its ``H`` are orthonormal and sum to 0.
-
-A residual is at most ``sqrt(2)``, two probability vectors being no farther apart, and a slope at most 1/2,
-in its Frobenius norm as well:
-
-    ||diag(p) - p p^T||_F^2 = s - 2 c + s^2 <= s - s^2 <= 1/4,    s = sum p_k^2,  c = sum p_k^3 >= s^2.
 """
 
 import math
@@ -154,6 +141,20 @@ def _write_residuals(target, logits, responses):
 @implements(write_loss_differences, SparseLogistic)
 def _write_loss_differences(target, logits, others, responses):
     subtract_losses(logits, others, responses)
+
+
+# ``K > 2`` classes: a logit each, or as many contrasts of them as labels can tell apart.
+#
+#     p = softmax(H eta),    mean = H^T p,    slope = H^T (diag(p) - p p^T) H,    ell = -log p_y
+#
+# ``H`` has a row for every class. It is the identity for the coefficients that chains draw. Since
+# adding one vector to the coefficients of all classes changes no probability, the *identified* law
+# has ``K - 1`` logits: the columns of its ``H`` are orthonormal and sum to 0.
+#
+# A residual is at most ``sqrt(2)``, two probability vectors being no farther apart, and a slope at
+# most 1/2, in its Frobenius norm as well:
+#
+#     ||diag(p) - p p^T||_F^2 = s - 2 c + s^2 <= s - s^2 <= 1/4,    s = sum p_k^2,  c = sum p_k^3 >= s^2.
 
 
 @dataclass(frozen=True)

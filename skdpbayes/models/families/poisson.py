@@ -7,13 +7,6 @@ curvatures whatever the logits. With ``tau = Y``, the default, it is Poisson's w
 means above ``y + Y`` are clipped; a smaller one is robust, and biased where counts vary more than ``tau``.
 Means are counted as ``Y + tau`` where they are larger, which changes no clipped residual, so that nothing
 overflows. Counts above ``Y`` are counted as ``Y``. Huber, "Robust estimation of a location parameter", 1964.
-
-Counts that may vary more than Poisson's law says.
-
-    E Y = mu,  Var Y = phi mu:      Poisson's law for phi = 1, and a negative binomial one for phi > 1
-
-of ``mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function is an
-incomplete beta function, as Poisson's is a gamma function.
 """
 
 import math
@@ -31,6 +24,14 @@ from ..kernels import exp
 from ..linear import DENSE, REMOTE, SPARSE, LinearTarget
 from ..rows import real_numbers
 from .base import Family, NumberFamily, has_one_block, write_loss_differences, write_residuals
+
+# Counts that may vary more than Poisson's law says.
+#
+#     E Y = mu,  Var Y = phi mu:      Poisson's law for phi = 1, and a negative binomial one for phi > 1
+#
+# of ``mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function
+# is an incomplete beta function, as Poisson's is a gamma function.
+
 
 # Dispersions that are closer to 1 are counted as 1.
 _LEAST_EXCESS = 1e-3

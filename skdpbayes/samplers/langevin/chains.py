@@ -1,4 +1,4 @@
-"""Stochastic gradient Langevin dynamics (SGLD), and one posterior sample (OPS).
+"""Compiled Langevin chains: SGLD and OPS, SGHMC and SGNHT.
 
     theta_{k+1} = theta_k - eta_k (g(theta_k) - tau grad log p(theta_k)) + N(0, 2 eta_k tau I)
 
@@ -12,24 +12,6 @@ A path goes on from the state behind the last midpoint. Where states are to stay
 anew from every midpoint that is released; OPS is such a chain with a single draw.
 
 Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).
-
-Stochastic gradient Hamiltonian Monte Carlo (SGHMC), with or without a thermostat (SGNHT).
-
-    u     <- (1 - f) u - kappa (g(theta) - tau grad log p(theta)) + N(0, 2 kappa a I)
-    theta <- theta + u
-
-with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velocity times the step and
-``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature ``h`` states have a
-variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly ``tau / h``.
-
-The thermostat moves the friction by what the records reveal anyway,
-
-    f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau),
-
-and so keeps the temperature of the draws at ``tau`` whatever noise batches add: the mean square of the
-midpoint of successive velocities is exactly ``kappa tau`` per coordinate on a quadratic potential.
-
-Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
 """
 
 from functools import partial
@@ -140,6 +122,27 @@ def run_overdamped(plan, target, generator, verbose, start=None):
     )
     run_in_blocks(advance, plan, records * theta.size, verbose, plan.name.upper(), watched)
     return draws
+
+
+# Stochastic gradient Hamiltonian Monte Carlo (SGHMC), with or without a thermostat (SGNHT).
+#
+#     u     <- (1 - f) u - kappa (g(theta) - tau grad log p(theta)) + N(0, 2 kappa a I)
+#     theta <- theta + u
+#
+# with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velocity times the step
+# and ``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature ``h``
+# states have a variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly ``tau /
+# h``.
+#
+# The thermostat moves the friction by what the records reveal anyway,
+#
+#     f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau),
+#
+# and so keeps the temperature of the draws at ``tau`` whatever noise batches add: the mean square of
+# the midpoint of successive velocities is exactly ``kappa tau`` per coordinate on a quadratic
+# potential.
+#
+# Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
 
 
 class UnderdampedSteps(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a whole path costs: every iterate is released.
+"""What Langevin chains cost: every iterate released, or the last one only.
 
     theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I),   eta_k = eta_1 k^-a,
 
@@ -14,22 +14,6 @@ noise multiplier ``q sqrt(2 tau / eta_k) / G``. Floating point is included in bo
 A path may start at a posterior sample that is released, too: ``mu^2 = mu_0^2 + mu_1^2``.
 
 Wang, Fienberg and Smola (2015); Li, Chen, Liu and Carin (2019).
-
-What chains cost of which only last iterates are released: one posterior sample (OPS), or a few.
-
-The targets must be convex, and steps short enough to contract. A segment of ``T`` equal full-batch steps at
-``eta <= 2 / (m + M)``, ``m = tau lambda``, contracts by ``c = 1 - eta m`` at every step. What is released
-of it is the midpoint of its last two iterates, which is one more step of the kind that
-`skdpbayes.privacy.hidden_state` accounts for, of half the shift and half the noise, that contracts by
-``(1 + c) / 2``. In exact arithmetic
-
-    mu^2 <= s^2 / (tau m) = s^2 / (tau^2 lambda)
-
-after any number of steps: never more than an exact posterior sample costs. ``K`` segments, each from where
-the last one was released, cost ``sqrt(K)`` times as much, so that ``K`` draws within ``mu`` allow
-``1 / tau = min(1, mu sqrt(lambda) / (s sqrt(K)))``.
-
-Wang, Fienberg and Smola (2015); Bok, Su and Altschuler (2024).
 """
 
 import itertools
@@ -139,6 +123,23 @@ def runs_of_similar_noise(n_steps, decay):
         return [(1, n_steps)]
     firsts = np.unique(np.geomspace(1, n_steps + 1, _NOISE_LEVELS + 1).astype(np.int64))
     return [(int(a), int(b - a)) for a, b in itertools.pairwise(firsts)]
+
+
+# What chains cost of which only last iterates are released: one posterior sample (OPS), or a few.
+#
+# The targets must be convex, and steps short enough to contract. A segment of ``T`` equal full-batch
+# steps at ``eta <= 2 / (m + M)``, ``m = tau lambda``, contracts by ``c = 1 - eta m`` at every step.
+# What is released of it is the midpoint of its last two iterates, which is one more step of the kind
+# that `skdpbayes.privacy.hidden_state` accounts for, of half the shift and half the noise, that
+# contracts by ``(1 + c) / 2``. In exact arithmetic
+#
+#     mu^2 <= s^2 / (tau m) = s^2 / (tau^2 lambda)
+#
+# after any number of steps: never more than an exact posterior sample costs. ``K`` segments, each
+# from where the last one was released, cost ``sqrt(K)`` times as much, so that ``K`` draws within
+# ``mu`` allow ``1 / tau = min(1, mu sqrt(lambda) / (s sqrt(K)))``.
+#
+# Wang, Fienberg and Smola (2015); Bok, Su and Altschuler (2024).
 
 
 # Batches may cost this share more than the full table does where the plan is free to choose its steps.

@@ -3,52 +3,6 @@
     A = sum_i z_i z_i^T + noise,    theta = (A / n)^(-1/2) u
 
 `plan` says what it costs and how the matrix decides on the path, `core` does it.
-
-Plans for stochastic gradient Fisher scoring (SGFS): sampling in whitened coordinates.
-
-A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mechanism on a symmetric matrix:
-
-    A = sum_i z_i z_i^T + N,    ||z z^T - z' z'^T||_F <= sqrt(2) R^2   (R^2 under add_or_remove_one),
-
-``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
-With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
-data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``, where
-``C^2`` is 1.2 times the mean square that ``A`` predicts, or more if the path is not tempered even then. The
-softmax does not change when one vector is added to the coefficients of all classes. Only the prior acts in
-these directions, where coordinates follow from the floor: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
-
-The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
-beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
-the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
-adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
-
-Without privacy `reference` finds better coordinates. In these, ``2.5 (M / m)^(1/2)`` steps say as much of
-deviations as an independent draw, and more of means. As many steps are planned as 800 such draws need if
-``M`` is the largest curvature that is possible and ``p (1 - p)`` is 0.03 for all records. How many are run
-follows from the true ``M / m``, and is usually less.
-
-Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
-
-Stochastic gradient Fisher scoring (SGFS): an underdamped chain in whitened coordinates.
-
-    A = sum_i z_i z_i^T + noise,    theta = W u,    W = (A / n)^(-1/2)
-    g(u) = W^T sum_i v_i grad ell_i,    v_i = min(1, C^2 / ||W^T z_i||^2)
-
-See `skdpbayes.samplers.langevin.fisher` for the floor of ``A``'s eigenvalues, ``C`` and the schedule, all of
-which follow from the released matrix.
-
-Ahn, Korattikara and Welling (2012).
-
-Fisher scoring without privacy: a chain at the posterior's mode, in coordinates in which it is round.
-
-    theta = W u,    W = (H + tau P)^(-1/2),    H = sum_i hess ell_i at the mode, P the prior's precision
-
-At the mode all curvatures are 1, and ``M = |W^T (sum_i B_i + tau P) W|`` at most anywhere, ``B_i`` a bound on
-a record's Hessian. With steps ``kappa = 1 / M`` and friction ``M^(-1/2) / 2``, a quarter of the critical one,
-coordinates swing: on a normal posterior means are known as well as from an independent draw every ``M^(1/2)``
-steps, and deviations as from one every ``2.5 M^(1/2)``.
-
-Stochastic gradient Fisher scoring (SGFS).
 """
 
 import math
@@ -80,6 +34,35 @@ from .plan import PriorGeometry, check_batches
 from .sampler import SGHMC
 
 __all__ = ["SGFS"]
+
+# Plans for stochastic gradient Fisher scoring (SGFS): sampling in whitened coordinates.
+#
+# A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mechanism on a symmetric
+# matrix:
+#
+#     A = sum_i z_i z_i^T + N,    ||z z^T - z' z'^T||_F <= sqrt(2) R^2   (R^2 under add_or_remove_one),
+#
+# ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2
+# d) sigma``. With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u``
+# all directions that the data speak of have about the same curvature. Records are weighted by ``v =
+# min(1, C^2 / ||W^T z||^2)``, where ``C^2`` is 1.2 times the mean square that ``A`` predicts, or more
+# if the path is not tempered even then. The softmax does not change when one vector is added to the
+# coefficients of all classes. Only the prior acts in these directions, where coordinates follow from
+# the floor: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
+#
+# The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that
+# is fixed beforehand, so that the cost is, too. Only then does the matrix decide on the step and the
+# temperature, the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened
+# coordinates a record adds ``p (1 - p)`` to the curvature on average, and this is a modest value of
+# it.
+#
+# Without privacy `reference` finds better coordinates. In these, ``2.5 (M / m)^(1/2)`` steps say as
+# much of deviations as an independent draw, and more of means. As many steps are planned as 800 such
+# draws need if ``M`` is the largest curvature that is possible and ``p (1 - p)`` is 0.03 for all
+# records. How many are run follows from the true ``M / m``, and is usually less.
+#
+# Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
+
 
 MOMENT_SHARE = 0.2
 # Draws without privacy say as much of deviations as so many independent ones.
@@ -451,6 +434,17 @@ class SGFS(TemperedSampler):
         return run(plan, self._chain(), target, generator, verbose)
 
 
+# Stochastic gradient Fisher scoring (SGFS): an underdamped chain in whitened coordinates.
+#
+#     A = sum_i z_i z_i^T + noise,    theta = W u,    W = (A / n)^(-1/2)
+#     g(u) = W^T sum_i v_i grad ell_i,    v_i = min(1, C^2 / ||W^T z_i||^2)
+#
+# See `skdpbayes.samplers.langevin.fisher` for the floor of ``A``'s eigenvalues, ``C`` and the schedule,
+# all of which follow from the released matrix.
+#
+# Ahn, Korattikara and Welling (2012).
+
+
 def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
     own = total(second_moment, target)
@@ -466,6 +460,17 @@ def run_fisher(plan, chain, target, generator, verbose):
     mean = (n_blocks > 1) * blocks.mean(axis=1, keepdims=True)
     blocks = (blocks - mean) @ transform.T + mean * scale
     return Released(blocks.reshape(draws.shape), path, other={"second_moment": moment})
+
+
+# Fisher scoring without privacy: a chain at the posterior's mode, in coordinates in which it is
+# round.
+#
+#     theta = W u,    W = (H + tau P)^(-1/2),    H = sum_i hess ell_i at the mode, P the prior's precision
+#
+# At the mode all curvatures are 1, and ``M = |W^T (sum_i B_i + tau P) W|`` at most anywhere, ``B_i``
+# a bound on a record's Hessian. With steps ``kappa = 1 / M`` and friction ``M^(-1/2) / 2``, a quarter
+# of the critical one, coordinates swing: on a normal posterior means are known as well as from an
+# independent draw every ``M^(1/2)`` steps, and deviations as from one every ``2.5 M^(1/2)``.
 
 
 _NEWTON_STEPS = 100

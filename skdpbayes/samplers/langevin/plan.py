@@ -1,77 +1,9 @@
-"""What plans for Langevin chains say.
+"""Plans for Langevin chains: temperature, steps and noise that a budget affords.
 
     theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I),   eta_k = eta_1 k^-a,
 
 with all iterates released, or with only the last one of each of a few segments; and for underdamped chains,
 whose ``eta_k`` is diffusion time per step, too: what privacy pays for.
-
-How far a step may go, and how much of its velocity a chain loses by it.
-
-Overdamped (SGLD): steps ``eta`` up to ``1 / M``, at which the stiffest direction forgets in a single one.
-
-Underdamped (SGHMC, SGNHT):
-
-    u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I),   theta <- theta + u
-
-is at every step a Gaussian mechanism on the summed gradient, of sensitivity ``kappa s`` and deviation
-``sqrt(2 kappa f tau)``: with ``eta = kappa / f`` what an overdamped step of size ``eta`` costs. What
-differs is how far a step may go. With friction ``f = F / T`` velocities are forgotten ``F`` times in ``T``
-steps, and what swings in stiff directions decays by ``exp(-F / 2)``; ``kappa <= 1/M`` then allows ``k``
-relaxations of the slowest direction, of curvature ``m``, in
-
-    T = sqrt(F k M / m)
-
-steps, where an overdamped chain takes ``k M / m``. ``F`` is 16, or ``4 k`` if that is more: critical damping
-of the slowest direction.
-
-With a thermostat ``f`` is free to move and the noise is fixed: what batches add to the temperature is taken
-out again, so friction starts where it has room to rise.
-
-Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
-
-How a potential is curved, as far as public numbers say: what lengths of steps follow from.
-
-    m(tau) = tau lambda_min,      M(tau) = n B + tau lambda_max
-
-for a posterior at temperature ``tau`` of which nothing is known but its bounds. Other rooms have geometries
-of their own: of whitened rows, of gradients that are clipped.
-
-Schedules of Langevin chains: the lowest temperature, or the longest chain, that a budget affords.
-
-    tau = min { tau >= 1 : cost(tau, t = k / m(tau)) <= budget },     t = sum of eta_k,   eta_k = eta_1 k^-a
-
-The slowest direction, of curvature ``m``, is to relax ``k`` times; a geometry says what ``m`` is, a dynamics
-how long a step may be, and a release what a schedule costs. Where ``tau = 1`` is affordable, the run costs
-less than was asked for. Everything here is a function of public numbers.
-
-Wang, Fienberg and Smola (2015); Li, Chen, Liu and Carin (2019) for decreasing steps.
-
-Chains whose noise and number of steps are fixed, and paid for, before their coordinates are known.
-
-Part of a budget releases something (a second moment, a start), the rest buys ``T`` steps at the noise
-multiplier ``nu``: a cost that is known beforehand. What was released then decides on coordinates, and
-with them on the bound ``G`` of a record's gradient; a step of diffusion time ``eta`` at temperature
-``tau`` has the multiplier ``q sqrt(2 tau / eta) / G``, so that
-
-    eta <= 2 tau (q / (nu G))^2,
-
-and the temperature is the lowest from 1 at which the chain gets the time that it wants.
-
-Chains on clipped gradients, as networks have: a budget fixes the noise, and the noise the longest step.
-
-    nu  from the budget, the batches and the number of steps,
-    eta = min( S / (n C),  2 (q / (nu C))^2 ),      tau = eta nu^2 C^2 / (2 q^2)
-
-``eta`` is diffusion time per step (``kappa = f eta`` for underdamped chains), ``C`` the norm to which
-gradients of records are clipped. The second length is that at which the noise is the posterior's own, at
-temperature 1: steps are no longer, because noise would take the weights farther than the posterior does.
-The first was found to be stable: a step moves nothing by more than ``S``, and changes no velocity by more
-than ``f S``, because gradients are clipped. (No public number gives a useful bound on a network's curvature.)
-If it is the shorter one, or if the prior's curvature allows only a shorter one still, draws on the whole
-budget are colder than the posterior (``tau < 1``). A fixed temperature raises the noise, and less is spent.
-
-The likelihood is not convex and gradients are clipped one by one: whole paths are released and accounted
-for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) for the clipping.
 """
 
 import bisect
@@ -89,6 +21,32 @@ from ...privacy.cost import gaussian_limit
 from ...privacy.rounding import sum_inflation
 from ..noise import path_cost, path_multiplier, sensitivity_after_rounding
 from ..plan import LARGEST_TEMPERATURE, MAX_STEPS, Plan, chain_length, fewest_steps, number_of_draws
+
+# How far a step may go, and how much of its velocity a chain loses by it.
+#
+# Overdamped (SGLD): steps ``eta`` up to ``1 / M``, at which the stiffest direction forgets in a
+# single one.
+#
+# Underdamped (SGHMC, SGNHT):
+#
+#     u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I),   theta <- theta + u
+#
+# is at every step a Gaussian mechanism on the summed gradient, of sensitivity ``kappa s`` and
+# deviation ``sqrt(2 kappa f tau)``: with ``eta = kappa / f`` what an overdamped step of size ``eta``
+# costs. What differs is how far a step may go. With friction ``f = F / T`` velocities are forgotten
+# ``F`` times in ``T`` steps, and what swings in stiff directions decays by ``exp(-F / 2)``; ``kappa
+# <= 1/M`` then allows ``k`` relaxations of the slowest direction, of curvature ``m``, in
+#
+#     T = sqrt(F k M / m)
+#
+# steps, where an overdamped chain takes ``k M / m``. ``F`` is 16, or ``4 k`` if that is more:
+# critical damping of the slowest direction.
+#
+# With a thermostat ``f`` is free to move and the noise is fixed: what batches add to the temperature
+# is taken out again, so friction starts where it has room to rise.
+#
+# Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
+
 
 # What random batches may add to the temperature, relatively, with privacy and without.
 HEATING, HEATING_WITHOUT_PRIVACY = 0.5, 0.05
@@ -236,6 +194,14 @@ def thermostat_gain(friction, temperature):
     return _GAIN * friction**2 / temperature
 
 
+# How a potential is curved, as far as public numbers say: what lengths of steps follow from.
+#
+#     m(tau) = tau lambda_min,      M(tau) = n B + tau lambda_max
+#
+# for a posterior at temperature ``tau`` of which nothing is known but its bounds. Other rooms have
+# geometries of their own: of whitened rows, of gradients that are clipped.
+
+
 class Geometry(Protocol):
     """What schedules ask of a geometry.
 
@@ -289,6 +255,17 @@ class PriorGeometry:
         """Return the factor by which rounding can enlarge what a record adds to a gradient."""
         relation = budget.neighboring_relation
         return sum_inflation(self.n_samples, self.bounds.n_parameters, relation)
+
+
+# Schedules of Langevin chains: the lowest temperature, or the longest chain, that a budget affords.
+#
+#  tau = min { tau >= 1 : cost(tau, t = k / m(tau)) <= budget },     t = sum of eta_k,   eta_k = eta_1 k^-a
+#
+# The slowest direction, of curvature ``m``, is to relax ``k`` times; a geometry says what ``m`` is, a
+# dynamics how long a step may be, and a release what a schedule costs. Where ``tau = 1`` is
+# affordable, the run costs less than was asked for. Everything here is a function of public numbers.
+#
+# Wang, Fienberg and Smola (2015); Li, Chen, Liu and Carin (2019) for decreasing steps.
 
 
 # How far temperatures are raised, and steps are shortened, in logarithms: numbers stay normal doubles.
@@ -840,6 +817,18 @@ def segment_lengths(n_steps, n_segments):
     return np.diff(ends, prepend=0)
 
 
+# Chains whose noise and number of steps are fixed, and paid for, before their coordinates are known.
+#
+# Part of a budget releases something (a second moment, a start), the rest buys ``T`` steps at the
+# noise multiplier ``nu``: a cost that is known beforehand. What was released then decides on
+# coordinates, and with them on the bound ``G`` of a record's gradient; a step of diffusion time
+# ``eta`` at temperature ``tau`` has the multiplier ``q sqrt(2 tau / eta) / G``, so that
+#
+#     eta <= 2 tau (q / (nu G))^2,
+#
+# and the temperature is the lowest from 1 at which the chain gets the time that it wants.
+
+
 def schedule_at_noise(chain, noise_multiplier, temperature):
     """Return the schedule of a chain at noise that is paid for.
 
@@ -894,6 +883,26 @@ def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperat
         return math.inf
     moved = sensitivity_after_rounding(noise_multiplier, n_parameters)
     return 2.0 * temperature * (moved * rate / record_bound) ** 2
+
+
+# Chains on clipped gradients, as networks have: a budget fixes the noise, and the noise the longest
+# step.
+#
+#     nu  from the budget, the batches and the number of steps,
+#     eta = min( S / (n C),  2 (q / (nu C))^2 ),      tau = eta nu^2 C^2 / (2 q^2)
+#
+# ``eta`` is diffusion time per step (``kappa = f eta`` for underdamped chains), ``C`` the norm to
+# which gradients of records are clipped. The second length is that at which the noise is the
+# posterior's own, at temperature 1: steps are no longer, because noise would take the weights farther
+# than the posterior does. The first was found to be stable: a step moves nothing by more than ``S``,
+# and changes no velocity by more than ``f S``, because gradients are clipped. (No public number gives
+# a useful bound on a network's curvature.) If it is the shorter one, or if the prior's curvature
+# allows only a shorter one still, draws on the whole budget are colder than the posterior (``tau <
+# 1``). A fixed temperature raises the noise, and less is spent.
+#
+# The likelihood is not convex and gradients are clipped one by one: whole paths are released and
+# accounted for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) for the
+# clipping.
 
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000

@@ -5,12 +5,6 @@
     theta <- theta + u                                                                       SGHMC, SGNHT
 
 These are their options; `base` makes plans of them, and the chains are in `overdamped` and `underdamped`.
-
-What Langevin samplers share: from options and public numbers to a schedule, and from that to a plan.
-
-What is released is a whole path (`all_iterates`), or the last iterates of a few chains (`last_iterate`);
-`dynamics` says how long steps are, and `schedule` how many there are and at which temperature. `paid_noise`
-and `clipped` do so for chains whose noise is paid for first.
 """
 
 import math
@@ -52,6 +46,14 @@ from .plan import (
     solve_schedule,
     thermostat_gain,
 )
+
+# What Langevin samplers share: from options and public numbers to a schedule, and from that to a
+# plan.
+#
+# What is released is a whole path (`all_iterates`), or the last iterates of a few chains
+# (`last_iterate`); `dynamics` says how long steps are, and `schedule` how many there are and at which
+# temperature. `paid_noise` and `clipped` do so for chains whose noise is paid for first.
+
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
 PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)

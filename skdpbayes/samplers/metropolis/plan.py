@@ -1,44 +1,9 @@
-"""What plans for Metropolis-Hastings say.
+"""Plans for Metropolis-Hastings: what a step costs, how often it accepts, and the quickest affordable walk.
 
 A chain's clock counts what its accept/reject decisions cost. With steps of one length all cost the same, and
 the clock counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it counts
 zCDP of every step as it is proposed, and ends the chain before its total would be passed: a privacy filter
 (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
-
-What a step of each of Metropolis' samplers costs, and how often it accepts.
-
-The log ratio at distance ``M = x sigma`` is ``N(-x^2/2, x^2)`` on a normal posterior, and what batches and
-noise add has the same form. With ``s^2`` the sum of the variances, a share
-
-    A(s) = exp(-s^2/8) E[sech(s Z / 2)] / 2   (Barker's rule),      A(s) = 2 Phi(-s / 2)   (Metropolis')
-
-of the proposals is accepted, ``Z`` standard normal.
-
-Searching for a random walk: the quickest run that mixes as often as the budget allows.
-
-A random walk of ``T`` proposals at distance ``M``, of which a share ``A`` is accepted, moves like a diffusion
-for a time ``T A M^2 / (2 d)``. In a direction of curvature ``h = 1 / sigma^2`` it relaxes
-
-    k = T A M^2 h / (2 d)
-
-times, and is worth ``k / 2`` independent draws. Curvatures are not public. Their average over directions is
-at most ``lambda + n B / (d tau)`` where a record's Hessian has rank one; half of its second part stands for a
-typical direction here: it decides on lengths, never on the cost.
-
-The variance of the log ratio, and from it ``A``, is that of a normal posterior. What a Poisson batch adds to
-it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` with ``x = M / sigma``.
-
-Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective sample
-size within the budget, and stop there; if the budget does not allow that, the quickest that relaxes seven
-tenths as often as the best: that third buys most of the time. If even the best relaxes less than `FEWEST`
-times, the temperature rises until it does; where it is fixed so low that burn-in takes all, the quickest
-that comes seven tenths as far in that as any. `exact` then keeps what was found to its exact cost.
-
-From the limit of many small steps to exact costs: what the search found is kept to its budget.
-
-A walk whose cost ``e`` at the budget's delta is beyond its epsilon has distances that are shorter by
-``e / epsilon``, for as long as it takes. Where they are fixed it has fewer steps, and where those are fixed,
-too, a higher temperature.
 """
 
 import math
@@ -225,6 +190,16 @@ def step_seconds(n_parameters, records, whole_table):
     return step + records * (fixed + each * n_parameters)
 
 
+# What a step of each of Metropolis' samplers costs, and how often it accepts.
+#
+# The log ratio at distance ``M = x sigma`` is ``N(-x^2/2, x^2)`` on a normal posterior, and what
+# batches and noise add has the same form. With ``s^2`` the sum of the variances, a share
+#
+#     A(s) = exp(-s^2/8) E[sech(s Z / 2)] / 2   (Barker's rule),      A(s) = 2 Phi(-s / 2)   (Metropolis')
+#
+# of the proposals is accepted, ``Z`` standard normal.
+
+
 # More than the rounding of log-odds that decide anything, which are at most 40.
 ROUNDED_LOG_ODDS = 2.0**-45
 
@@ -349,6 +324,29 @@ class Kernel:
     def concentrated(self, bound, ratio, noise_variance):
         """Return what one step of a filtered chain costs, as zCDP."""
         return self.cost(bound, ratio, noise_variance, 1).concentrated
+
+
+# Searching for a random walk: the quickest run that mixes as often as the budget allows.
+#
+# A random walk of ``T`` proposals at distance ``M``, of which a share ``A`` is accepted, moves like a
+# diffusion for a time ``T A M^2 / (2 d)``. In a direction of curvature ``h = 1 / sigma^2`` it relaxes
+#
+#     k = T A M^2 h / (2 d)
+#
+# times, and is worth ``k / 2`` independent draws. Curvatures are not public. Their average over
+# directions is at most ``lambda + n B / (d tau)`` where a record's Hessian has rank one; half of its
+# second part stands for a typical direction here: it decides on lengths, never on the cost.
+#
+# The variance of the log ratio, and from it ``A``, is that of a normal posterior. What a Poisson
+# batch adds to it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` with ``x
+# = M / sigma``.
+#
+# Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective
+# sample size within the budget, and stop there; if the budget does not allow that, the quickest that
+# relaxes seven tenths as often as the best: that third buys most of the time. If even the best
+# relaxes less than `FEWEST` times, the temperature rises until it does; where it is fixed so low that
+# burn-in takes all, the quickest that comes seven tenths as far in that as any. `exact` then keeps
+# what was found to its exact cost.
 
 
 FEWEST = 3.0
@@ -688,6 +686,13 @@ def impossible(problem, ratios=0.0):
         f"no chain with {', '.join(fixed) or 'these bounds'} costs at most epsilon="
         f"{problem.budget.epsilon:g} at delta={problem.budget.delta:g}: {remedy}."
     )
+
+
+# From the limit of many small steps to exact costs: what the search found is kept to its budget.
+#
+# A walk whose cost ``e`` at the budget's delta is beyond its epsilon has distances that are shorter
+# by ``e / epsilon``, for as long as it takes. Where they are fixed it has fewer steps, and where
+# those are fixed, too, a higher temperature.
 
 
 N_DRAWS = 100

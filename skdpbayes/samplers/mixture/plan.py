@@ -1,4 +1,4 @@
-"""What plans for mixtures share: a search for groups, by expected sufficient statistics alone.
+"""Plans for mixtures: a search for groups, and rounds of statistics in components' own coordinates.
 
 For rows in the unit ball
 
@@ -16,19 +16,6 @@ phases:
 
 It is ``mu``-GDP with ``mu^2 = sum_phases T (Delta / sigma)^2``, all of it fixed beforehand. What comes after
 it, `rounds` and `skdpbayes.samplers.gibbs` say.
-
-Scales of a record's statistics in a component's own coordinates, from public sizes alone.
-
-(c_0 r, c_1 r z, c_2 r (z z^T - 1)),    norm B
-
-Plans for a mixture's posterior given what was released.
-
-    search    cells and components of the unit ball                     share .35 of mu^2
-    S^(1..6)  statistics in the components' own coordinates             the rest, growing 1.6 times each
-
-A record moves statistics in components' own coordinates by at most ``B``, a replaced one by ``sqrt(2) B``,
-whatever the components are (`scales`). One component needs no search but a first look, and more rounds: its
-columns may be correlated in ways that only the next round sees.
 """
 
 import math
@@ -162,6 +149,11 @@ def search_phases(model, n_samples, budget):
     return bounds, tuple(phases)
 
 
+# Scales of a record's statistics in a component's own coordinates, from public sizes alone.
+#
+# (c_0 r, c_1 r z, c_2 r (z z^T - 1)),    norm B
+
+
 class Scales(NamedTuple):
     """``c_0, c_1, c_2`` and ``B``."""
 
@@ -203,6 +195,16 @@ def statistics_length(covariance_type, n_features):
     d = n_features
     second = {"diag": d, "spherical": 1}.get(covariance_type, d * (d + 1) // 2)
     return 1 + d + second
+
+
+# Plans for a mixture's posterior given what was released.
+#
+#     search    cells and components of the unit ball                     share .35 of mu^2
+#     S^(1..6)  statistics in the components' own coordinates             the rest, growing 1.6 times each
+#
+# A record moves statistics in components' own coordinates by at most ``B``, a replaced one by
+# ``sqrt(2) B``, whatever the components are (`scales`). One component needs no search but a first
+# look, and more rounds: its columns may be correlated in ways that only the next round sees.
 
 
 N_ROUNDS, GROWTH = 6, 1.6

@@ -1,4 +1,4 @@
-"""The posterior of a mixture's parameters given noisy statistics.
+"""The posterior of a mixture's parameters and number of components, given noisy statistics.
 
     S = A eta(u) + N(0, V + sigma^2 I),      eta_k = N_k (1, a_k, T_k T_k^T + a_k a_k^T)
     m_k = m0_k + L0_k a_k,      L_k = L0_k T_k,      log N = log N0 + H b,      u = (b, a, log-diagonal T)
@@ -8,32 +8,6 @@ cut off and however components overlap: ``A`` and ``V`` are of simulated rows (`
 normal likelihood ``eta' P eta / 2 - h' eta``, in which ``eta(u)`` is exact, and the prior of
 `skdpbayes.models.mixture`: Dirichlet for weights, normal for means, Wishart or Gamma for precisions. Where
 the size of the table is private, the sum of ``N`` is log-normal around the public one a priori.
-
-Statistics in the components' own coordinates, in which records that are far away count less.
-
-    z_k = L_k^-1 (x - m_k),      t(z) = (c_0, c_1 z, c_2 z z^T),      v_k = r_k(x) min(1, B / |t(z_k)|)
-    S_k = sum_i v_k(x_i) t(z_k(x_i)),      |(v_k t_k)_k| <= B
-
-``z^2`` or ``|z|^2`` is in the place of ``z z^T`` where covariances are diagonal or spherical. As ``B`` is a
-few standard deviations of ``t``, noise is relative to the components, and not to the ball of the rows.
-
-How many components: two become one if that explains what was released as well.
-
-    log p(S | K) - log p(S | K - 1)  <  q log(n) / 2,      S ~ N(E S, V + sigma^2 I)
-
-Schwarz's criterion, with the law that statistics have given a mixture (`looks`), noise included, at its mode;
-``q`` is the number of a component's parameters. It is asked of the pair that looks most like one Gaussian,
-again and again. Everything is post-processing. Schwarz, "Estimating the dimension of a model", 1978.
-
-What released statistics say of a mixture: their mean and covariance, by simulated rows.
-
-    E S = sum_j A_j eta_j,     A_j = E_j[f tau^T] E_j[tau tau^T]^-1,     tau = (1, z_j, z_j z_j^T)
-    V   = sum_j N_j E_j[f f^T] - n (E f)(E f)^T
-
-with a row's own statistics ``f`` and means over a component ``j`` of the current mixture. A regression of
-``f`` on ``tau`` gives the derivatives by the moments exactly, that being how exponential families change with
-their moments. At the mixture at which statistics were released, means are known, for responsibilities undo
-the mixture: ``E r_k t = w_k E_k t``. All means are corrected by the error that simulated rows have there.
 """
 
 import math
@@ -49,6 +23,16 @@ from ...models.mixture import MixtureModel
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
 from .plan import UNSCALED, Scales, statistics_length
 from .statistics import merged
+
+# Statistics in the components' own coordinates, in which records that are far away count less.
+#
+#     z_k = L_k^-1 (x - m_k),      t(z) = (c_0, c_1 z, c_2 z z^T),      v_k = r_k(x) min(1, B / |t(z_k)|)
+#     S_k = sum_i v_k(x_i) t(z_k(x_i)),      |(v_k t_k)_k| <= B
+#
+# ``z^2`` or ``|z|^2`` is in the place of ``z z^T`` where covariances are diagonal or spherical. As
+# ``B`` is a few standard deviations of ``t``, noise is relative to the components, and not to the
+# ball of the rows.
+
 
 BLOCK_ROWS = 4096
 # Smallest of a reference's variances, in the unit ball, and of its weights.
@@ -520,6 +504,16 @@ def _by_log_diagonal(slope, local):
     return slope
 
 
+# How many components: two become one if that explains what was released as well.
+#
+#     log p(S | K) - log p(S | K - 1)  <  q log(n) / 2,      S ~ N(E S, V + sigma^2 I)
+#
+# Schwarz's criterion, with the law that statistics have given a mixture (`looks`), noise included, at
+# its mode; ``q`` is the number of a component's parameters. It is asked of the pair that looks most
+# like one Gaussian, again and again. Everything is post-processing. Schwarz, "Estimating the
+# dimension of a model", 1978.
+
+
 def fewer_components(at, settle, evidence, n_samples):
     """Return the mixture with as few components as statistics ask for.
 
@@ -567,6 +561,18 @@ def reference_of(kind, counts, means, covariances):
         covariances = np.repeat(tied[None], len(counts), axis=0)
     factors = np.sqrt(covariances) if covariances.ndim == 2 else cholesky(covariances)
     return MixtureState(kind, counts, means, factors).regular()
+
+
+# What released statistics say of a mixture: their mean and covariance, by simulated rows.
+#
+#     E S = sum_j A_j eta_j,     A_j = E_j[f tau^T] E_j[tau tau^T]^-1,     tau = (1, z_j, z_j z_j^T)
+#     V   = sum_j N_j E_j[f f^T] - n (E f)(E f)^T
+#
+# with a row's own statistics ``f`` and means over a component ``j`` of the current mixture. A
+# regression of ``f`` on ``tau`` gives the derivatives by the moments exactly, that being how
+# exponential families change with their moments. At the mixture at which statistics were released,
+# means are known, for responsibilities undo the mixture: ``E r_k t = w_k E_k t``. All means are
+# corrected by the error that simulated rows have there.
 
 
 # Simulated rows of a component, and how many there are at least for each of its statistics.

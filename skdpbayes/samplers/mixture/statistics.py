@@ -1,33 +1,9 @@
-"""Releases of a mixture's expected sufficient statistics: one pass over the table each.
+"""Releases of a mixture's expected sufficient statistics, and the search that begins with them.
 
     S + N(0, sigma^2 I),   S_k = sum_i r_k(x_i) (1, x_i, x_i^2)
 
 with half the variance off the diagonal of second moments, where entries count twice. Statistics and noise are
 rounded to one lattice, on which their sum is exact (`skdpbayes.privacy.rounding`).
-
-A search for a mixture's groups: cells, which are refined and merged, all of it from released statistics.
-
-1. Cells. From one cell on, those with the largest spread ``N_k max_j v_kj`` are cut in two along that
-   axis, at ``m_kj -+ 0.8 sqrt(v_kj)``, until there are several for every component; rows go to the
-   nearest mean.
-2. Soft. Expectation maximisation with a diagonal component for each cell: a Gaussian that was cut into
-   pieces makes them overlap again, two that are apart stay apart. Then the pair is merged, and again, that
-   looks most like one Gaussian, ``N_ij`` with mean and covariance of both together:
-
-       KL( w_i N_i + w_j N_j || (w_i + w_j) N_ij )   is smallest.
-
-   It is computed at fixed normal points. Runnalls' bound on it, which has a closed form, counts pieces that
-   overlap as if they were apart, and merges what is small instead.
-Where statistics are noisy their running mean is used, which weighs pass ``t`` by ``1 / (t + 2)``, but not
-less than by a stated share; and variances are drawn towards the components' pooled ones, these towards
-their mean over columns,
-
-    v <- p + s^2 / (s^2 + e^2) (v - p),
-
-where ``e`` is what noise does to them and ``s`` half of ``p``.
-
-Everything is in unit-ball coordinates. Linde, Buzo and Gray (1980); Runnalls (2007); Delyon, Lavielle
-and Moulines (1999) for the running means.
 """
 
 import math
@@ -108,6 +84,32 @@ class StatisticsReleases:
         if noise_scale > 0:
             total = release_vector(total, scales, self.generator, mu=mu)  # Proposition 27.
         return Statistics.of_vector(total, components)
+
+
+# A search for a mixture's groups: cells, which are refined and merged, all of it from released
+# statistics.
+#
+# 1. Cells. From one cell on, those with the largest spread ``N_k max_j v_kj`` are cut in two along that
+#    axis, at ``m_kj -+ 0.8 sqrt(v_kj)``, until there are several for every component; rows go to the
+#    nearest mean.
+# 2. Soft. Expectation maximisation with a diagonal component for each cell: a Gaussian that was cut into
+#    pieces makes them overlap again, two that are apart stay apart. Then the pair is merged, and again,
+#    that looks most like one Gaussian, ``N_ij`` with mean and covariance of both together:
+#
+#        KL( w_i N_i + w_j N_j || (w_i + w_j) N_ij )   is smallest.
+#
+#    It is computed at fixed normal points. Runnalls' bound on it, which has a closed form, counts pieces that
+#    overlap as if they were apart, and merges what is small instead.
+# Where statistics are noisy their running mean is used, which weighs pass ``t`` by ``1 / (t + 2)``, but not
+# less than by a stated share; and variances are drawn towards the components' pooled ones, these towards
+# their mean over columns,
+#
+#     v <- p + s^2 / (s^2 + e^2) (v - p),
+#
+# where ``e`` is what noise does to them and ``s`` half of ``p``.
+#
+# Everything is in unit-ball coordinates. Linde, Buzo and Gray (1980); Runnalls (2007); Delyon,
+# Lavielle and Moulines (1999) for the running means.
 
 
 # Factors so steep that rows belong to the nearest mean.

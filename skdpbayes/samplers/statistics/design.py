@@ -1,4 +1,4 @@
-"""What a released second moment says of the rows of a table, and how surely.
+"""The design of a table given a released second moment: columns, correlations, and whitening coordinates.
 
     A = sum_i (x_i, c) (x_i, c)^T + noise,      c public
 
@@ -18,25 +18,6 @@ diagonal, at large ones it is ``C~``.
 References
 ----------
 .. [1] M. Stephens, "False discovery rates: a new deal", Biostatistics 18(2), 2017.
-
-Means and mean squares of columns, given noisy ones of both.
-
-    m'_j = m_j + N(0, t^2),      s'_j = s_j + N(0, e^2),      s_j ~ Gamma(shape, usual) on a grid
-
-    m_j | s_j  ~  sum_k w_k N(0, k s_j)  +  sum_v w_v N(s_j / v, (s_j / 10 v)^2)
-
-The first parts are numbers around zero. The others are indicators: a column that is ``v`` or 0 has a mean
-of ``s / v``, so that two noisy numbers say the same. Weights ``w`` and the shape are the likeliest ones,
-which is how a table says whether its columns are one or the other. If most hardly vary, the shape is small,
-and columns that noise drowns are taken to vary little, too. Each point of the grid stands for a normal law as
-wide as its cell, so that nothing is lost where noise is smaller.
-
-Coordinates ``theta = W u`` in which rows say about as much in all directions.
-
-    W = (A' / n + floor)^(-1/2),    C^2 = 1.3 tr(W^T A' W / n)
-
-The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a direction below
-it would cost all others, through ``C``, what it says.
 """
 
 import math
@@ -51,6 +32,20 @@ from ..._linalg import eigh, eigvalsh
 from ...models import MOMENT_ROWS
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
 from .plan import INVISIBLE, half_width
+
+# Means and mean squares of columns, given noisy ones of both.
+#
+#     m'_j = m_j + N(0, t^2),      s'_j = s_j + N(0, e^2),      s_j ~ Gamma(shape, usual) on a grid
+#
+#     m_j | s_j  ~  sum_k w_k N(0, k s_j)  +  sum_v w_v N(s_j / v, (s_j / 10 v)^2)
+#
+# The first parts are numbers around zero. The others are indicators: a column that is ``v`` or 0 has
+# a mean of ``s / v``, so that two noisy numbers say the same. Weights ``w`` and the shape are the
+# likeliest ones, which is how a table says whether its columns are one or the other. If most hardly
+# vary, the shape is small, and columns that noise drowns are taken to vary little, too. Each point of
+# the grid stands for a normal law as wide as its cell, so that nothing is lost where noise is
+# smaller.
+
 
 # Squares of numbers' means over their mean squares; values of indicators; by how much these vary.
 _OF_NUMBERS, _VALUES, _VARIES = (1e-4, 0.01, 0.1, 1.0), np.geomspace(0.01, 1.0, 26), 0.1
@@ -175,6 +170,14 @@ def mixture_weights(likelihood, worth, rounds):
 def _density(odds):
     """Return their sums; that of a column that is far larger than others may be no double for some shape."""
     return np.maximum(odds.sum(axis=0), _TINY)
+
+
+# Coordinates ``theta = W u`` in which rows say about as much in all directions.
+#
+#     W = (A' / n + floor)^(-1/2),    C^2 = 1.3 tr(W^T A' W / n)
+#
+# The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a
+# direction below it would cost all others, through ``C``, what it says.
 
 
 _NOISE_FLOOR, _PRIOR_FLOOR = 3.0, 4.0

@@ -1,4 +1,4 @@
-"""How much more counts vary than Poisson's law says, given what was released of all of them.
+"""The law of counts given what was released of them: dispersion, few trials, clipped moments.
 
     Var Y = phi E Y,      log E Y = z . u + o + a
 
@@ -6,38 +6,6 @@
 ``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
 counts are clipped, a look says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
 and so does what is not known of it.
-
-Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
-
-    B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
-
-``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above and
-below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and exceeds ``b``
-with a probability of at most ``1 / b``. Counts that vary more are farther from all of this. Where noise hides
-the histogram, ``B`` is about 1.
-
-How many records have which counts and exposures. It says where to begin, however large both are.
-
-    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ..., L
-
-A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. ``L``, to which larger counts are
-reduced, has the last bin, which says how many they may be. Exposures have bins of a constant
-ratio, beyond the last of which they are counted there.
-
-Moments of a count that is clipped, of Poisson's law or with more variance.
-
-    psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
-
-For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j`` the
-distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
-
-    E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
-
-Clipped means as functions of logits, by cubic polynomials between nodes.
-
-    e(eta) = E psi,      eta = eta_k + delta,      nodes at delta = -4 .. 4
-
-Draws ask for many of them. Beyond the last nodes a mean stays, as all counts are clipped there.
 """
 
 from collections.abc import Callable
@@ -48,6 +16,16 @@ from scipy.special import bdtr, logsumexp, pdtr
 
 from ..._jit import compiled
 from ...models.families.poisson import distribution
+
+# Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
+#
+#  B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
+#
+# ``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above
+# and below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and
+# exceeds ``b`` with a probability of at most ``1 / b``. Counts that vary more are farther from all of
+# this. Where noise hides the histogram, ``B`` is about 1.
+
 
 _TRIALS = (1, 2, 3, 5)
 # Of logits: shifts, as far as they may be off, and how much they differ, relative to what is believed.
@@ -102,6 +80,15 @@ def _logs(values, noise, edges, means, n_records, up_to):
     of_one = shares * (1.0 - shares)
     variances = noise**2 + of_one / n_records + (_SHARE_ERROR * of_one) ** 2 + _LEAST_SHARE
     return -0.5 * np.sum((values - shares) ** 2 / variances + np.log(variances), axis=1)
+
+
+# How many records have which counts and exposures. It says where to begin, however large both are.
+#
+#     h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ..., L
+#
+# A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. ``L``, to which larger
+# counts are reduced, has the last bin, which says how many they may be. Exposures have bins of a
+# constant ratio, beyond the last of which they are counted there.
 
 
 # Bins of counts grow by this, and how many there may be.
@@ -197,6 +184,16 @@ def _spread(ends, values, noise, n):
     kept[largest] = max(values[largest], noise)
     shares = np.append(0.0, np.cumsum(kept / kept.sum()))
     return np.interp((np.arange(n) + 0.5) / n, shares, ends)
+
+
+# Moments of a count that is clipped, of Poisson's law or with more variance.
+#
+#     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
+#
+# For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j``
+# the distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
+#
+#     E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
 
 
 # Means are cut here: all counts are clipped.
@@ -404,6 +401,13 @@ def _energy(margins, logits, dispersion, n_records):
         first, variance = _expected(margin, means, dispersion, n_records)
         energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
     return energy
+
+
+# Clipped means as functions of logits, by cubic polynomials between nodes.
+#
+#     e(eta) = E psi,      eta = eta_k + delta,      nodes at delta = -4 .. 4
+#
+# Draws ask for many of them. Beyond the last nodes a mean stays, as all counts are clipped there.
 
 
 # Of the nodes: compiled code has these as constants.

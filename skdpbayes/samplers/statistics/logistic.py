@@ -1,4 +1,4 @@
-"""The posterior of ``u`` given noisy sums, with what is not known of the table integrated out.
+"""The posterior of logistic regression given noisy sums, the noise and what they leave open included.
 
     t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N(0, s^2 I),      the sum ~ N(a(u), a'(u)) given rows and u
 
@@ -10,78 +10,6 @@ slope of the population over that at this point,
     t - (I + m) f(u) ~ N(0, V(u)),        V(u) = s^2 + r T + what is not known of a(u)
 
 in that basis, in which covariances are taken to be diagonal.
-
-By how much the score of a table differs from that of a population, learnt from all that was released.
-
-    a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2 + [i = j] h_i)
-
-    a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
-
-a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and ``h``
-what is not known of these squares, relative to them: where columns add up to one, or depend on each other
-in another way, noise hides that rows do not vary. Both kinds of releases are linear in ``M``. Without ``h``,
-given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
-
-    L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
-
-With it, ``d_i = length / k^2 - 1 / (k^2 / length + h_i)`` is taken off a diagonal entry of a precision, and
-
-    Cov(M_i) = C_i + r_i C_i e_i e_i^T C_i,    r_i = d_i / (1 - d_i e_i^T C_i e_i)
-
-``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any point. ``M``
-is not quite the same everywhere, so that variances grow with the distance from the last point.
-
-The score of endlessly many normal rows with weights, for two classes.
-
-    S(u) = n E[v(z) (sigma(u . z) - 1/2) z],      z ~ N(m, Sigma),      v(z) = min(1, C^2 / |z|^2)
-
-Weights are written as ``sum_k w_k exp(-lambda_k |z|^2 / 2)``, which makes ``v`` times the density a sum of
-normal ones, of masses ``W_k``, means ``m_k`` and covariances ``Sigma_k = (Sigma^-1 + lambda_k I)^-1``. The
-logistic law is a mixture of normal ones of deviations ``1 / s = 2 kappa``, with ``kappa`` of Kolmogorov's law
-[1]_, so that with ``mu = m_k . u``, ``q = u . Sigma_k u`` and ``tau = s / sqrt(1 + s^2 q)``
-
-    A = E[sigma(u . z)] - 1/2 = E[Phi(tau mu)] - 1/2,      B = E[sigma'(u . z)] = E[tau phi(tau mu)],
-
-    S(u) = n sum_k W_k (A m_k + B Sigma_k u).
-
-The second derivative of ``A`` by ``mu`` is twice the first by ``q``. Here ``Sigma`` is diagonal.
-
-References
-----------
-.. [1] D. F. Andrews and C. L. Mallows, "Scale mixtures of normal distributions", JRSS B 36(1), 1974.
-
-How surprising released labels are under their prior, for each group of coefficients.
-
-    t* = (I + m) f(u*) + N(0, V(u*)),    u* ~ prior,    C = Cov t*
-
-    p_g = P(h_g(t*) >= h_g(t)),    h_g(t) = t^T C^-1 S_g C^-1 t
-
-with ``S_g`` the covariance of the mean of ``t*`` where only coefficients of the group vary. For a normal
-``t*`` the derivative of the log density by the square of the prior scale of the group is half of ``h_g`` but
-for a constant, so that no statistic is better at finding a scale that is slightly too narrow. Its law need
-not be known: it is compared with its values for other ``t*`` (Evans and Moshonov, "Checking for prior-data
-conflict", Bayesian Analysis 2006).
-
-Rows that stand for those of a table.
-
-    S(u) = n / M sum_i v_i H^T (p_i - 1/K) (x) z_i,      v_i = min(1, C^2 / |z_i|^2),      i = 1..M
-
-They are normal with exactly the moments of a `Design`. With two classes sums over endlessly many such rows
-have a closed form, see `normal_population`.
-
-The share of the rarest class in what rows count, by draws.
-
-    share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
-
-of the population, where the last row of ``W`` is the intercept's, whose constant is ``c``, ``v`` is what
-records count on average, and ``H`` maps blocks to classes.
-
-Draws of parameters: those of a surrogate, in the user's coordinates.
-
-    theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
-
-With more than two classes labels tell contrasts of coefficients only; what is added to all classes alike
-follows the prior.
 """
 
 import math
@@ -98,6 +26,31 @@ from ...models.families.base import ClassFamily
 from ...models.sums import slope_matrix
 from .hmc import LaplaceState, chain_seed, draw
 from .prior import Prior, WithPrior
+
+# By how much the score of a table differs from that of a population, learnt from all that was
+# released.
+#
+#     a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2 + [i = j] h_i)
+#
+#     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
+#
+# a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and
+# ``h`` what is not known of these squares, relative to them: where columns add up to one, or depend
+# on each other in another way, noise hides that rows do not vary. Both kinds of releases are linear
+# in ``M``. Without ``h``, given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L =
+# diag(l)``,
+#
+#  L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
+#
+# With it, ``d_i = length / k^2 - 1 / (k^2 / length + h_i)`` is taken off a diagonal entry of a
+# precision, and
+#
+#     Cov(M_i) = C_i + r_i C_i e_i e_i^T C_i,    r_i = d_i / (1 - d_i e_i^T C_i e_i)
+#
+# ``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any
+# point. ``M`` is not quite the same everywhere, so that variances grow with the distance from the
+# last point.
+
 
 # ``k``, and its law a priori: its median, and the deviation of its logarithm.
 _SIZES = np.geomspace(0.03, 1.5, 9)
@@ -228,6 +181,26 @@ def _given(seen, size, squares, centre, doubts):
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
     known = mean @ factor.T, factor, shares, doubtful, pulls, excess
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
+
+
+# The score of endlessly many normal rows with weights, for two classes.
+#
+#     S(u) = n E[v(z) (sigma(u . z) - 1/2) z],      z ~ N(m, Sigma),      v(z) = min(1, C^2 / |z|^2)
+#
+# Weights are written as ``sum_k w_k exp(-lambda_k |z|^2 / 2)``, which makes ``v`` times the density a
+# sum of normal ones, of masses ``W_k``, means ``m_k`` and covariances ``Sigma_k = (Sigma^-1 +
+# lambda_k I)^-1``. The logistic law is a mixture of normal ones of deviations ``1 / s = 2 kappa``,
+# with ``kappa`` of Kolmogorov's law [1]_, so that with ``mu = m_k . u``, ``q = u . Sigma_k u`` and
+# ``tau = s / sqrt(1 + s^2 q)``
+#
+#     A = E[sigma(u . z)] - 1/2 = E[Phi(tau mu)] - 1/2,      B = E[sigma'(u . z)] = E[tau phi(tau mu)],
+#
+#     S(u) = n sum_k W_k (A m_k + B Sigma_k u).
+#
+# The second derivative of ``A`` by ``mu`` is twice the first by ``q``. Here ``Sigma`` is diagonal.
+#
+# References ---------- .. [1] D. F. Andrews and C. L. Mallows, "Scale mixtures of normal
+# distributions", JRSS B 36(1), 1974.
 
 
 # ``kappa`` by the trapezoidal rule for its logarithm: the logistic law to 5e-7.
@@ -419,6 +392,19 @@ def _weights(values, squares, norm):
     return 2.0 / unit * _RATES, shares
 
 
+# How surprising released labels are under their prior, for each group of coefficients.
+#
+#     t* = (I + m) f(u*) + N(0, V(u*)),    u* ~ prior,    C = Cov t*
+#
+#     p_g = P(h_g(t*) >= h_g(t)),    h_g(t) = t^T C^-1 S_g C^-1 t
+#
+# with ``S_g`` the covariance of the mean of ``t*`` where only coefficients of the group vary. For a
+# normal ``t*`` the derivative of the log density by the square of the prior scale of the group is
+# half of ``h_g`` but for a constant, so that no statistic is better at finding a scale that is
+# slightly too narrow. Its law need not be known: it is compared with its values for other ``t*``
+# (Evans and Moshonov, "Checking for prior-data conflict", Bayesian Analysis 2006).
+
+
 # How many labels the prior predicts, half of them for the statistics, and in how many parts, to save memory.
 _N_PREDICTED, _N_PARTS = 2000, 20
 
@@ -473,6 +459,14 @@ def _from_prior(groups, transform, size, generator):
         theta = scales[:, None, None] * deviations * normal
         parts.append((theta @ back.T).reshape(_N_PREDICTED, size))
     return parts
+
+
+# Rows that stand for those of a table.
+#
+#     S(u) = n / M sum_i v_i H^T (p_i - 1/K) (x) z_i,      v_i = min(1, C^2 / |z_i|^2),      i = 1..M
+#
+# They are normal with exactly the moments of a `Design`. With two classes sums over endlessly many
+# such rows have a closed form, see `normal_population`.
 
 
 @dataclass(frozen=True)
@@ -618,6 +612,14 @@ def rows_like(design, transform, norm, n_rows, generator):
     return rows, weights
 
 
+# The share of the rarest class in what rows count, by draws.
+#
+#     share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
+#
+# of the population, where the last row of ``W`` is the intercept's, whose constant is ``c``, ``v`` is
+# what records count on average, and ``H`` maps blocks to classes.
+
+
 class RarestClass(NamedTuple):
     """Quantiles of the share that the rarest class has of what rows count: 5%, 50% and 95%."""
 
@@ -760,6 +762,14 @@ class LogisticSurrogate(WithPrior):
         slopes = population.curvature(u)
         turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
+
+
+# Draws of parameters: those of a surrogate, in the user's coordinates.
+#
+#     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
+#
+# With more than two classes labels tell contrasts of coefficients only; what is added to all classes
+# alike follows the prior.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The posterior of coefficients ``u`` and the errors' deviation ``s`` given looks and sizes.
+"""The posterior of linear regression with unknown noise, given sums of clipped residuals.
 
     g_k = sum_i v_i z_i psi_k(y_i - u_k . z_i) + N(0, N_k^2 I),     q_k = mean psi_k^2 + noise
 
@@ -12,70 +12,6 @@ slope ``c`` and mean square ``b``, and by Stein's identity
 because looks see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and what
 rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries of
 variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
-
-The law of several looks, in which what is not known of a symmetric matrix is integrated out.
-
-    r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
-
-with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance ``y_k . y_l I + y_l y_k^T``.
-Without the second part entries are independent. That part is ``U J U^T``, where ``J`` exchanges the looks
-of a pair: by Woodbury's identity only matrices over pairs of looks are inverted besides.
-
-What is believed of the rows' weighted second moment, given two releases of it.
-
-    F / n = G + X + noise,      X_ij ~ N(0, U_ij + k^2 g_i g_j / length),      G = diag(g) as the first has it
-
-in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is positive.
-``k`` is learnt, and is usually larger where noise in the first hides which columns vary together.
-Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance ``v`` per row, has
-spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
-
-    l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
-
-which is made positive, as the mean of a normal law that is cut at zero. What there is between eigenvectors
-is the rest of the sum of squares.
-
-References
-----------
-.. [1] J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant estimator for general noisy
-   matrices", IEEE Transactions on Information Theory 62(12), 2016.
-
-Draws that are as wide as they should be where errors vary with the rows.
-
-    M = sum_i w_i^2 v_i psi_i^2 z_i z_i^T + N,      E M = n b o (diag(f) + R)
-
-at the last point, with the mean square ``b`` of clipped residuals there, and a mean weight ``o``, 1 if
-records have none. ``R`` is zero if errors have nothing to do with rows; entries are ``N(0, k^2 f_i f_j)`` a
-priori, ``k`` learnt. In its eigenvectors, relative to ``f``, mean squares are ``b r_j``, and say how large
-errors are along each: ``s_j``. So they say how many residuals are not clipped, ``c(s_j)``, and hence the
-slope of a look, which takes ``c(s) diag(f)`` for
-
-    c(s) G,      G = f^1/2 (sum_j c(s_j) / c(s) q_j q_j^T) f^1/2
-
-Let looks have the weights ``a_ki`` in the score of ``u_i``, covariances ``n S diag(f)`` besides noise, and
-slopes ``n c_k diag(f)``, and let ``J`` be the information of all, ``P`` of it the prior's. Draws are
-stretched around the mode so that their covariance is not ``J^-1`` but
-
-    V = D^-1 (J + K) D^-T,   K_ij = n (o f + o R - f)_ij a_i . S a_j,   D_ij = n a_i . c G_ij + P_ij
-
-(Shaby, "The open-faced sandwich adjustment for Markov chain Monte Carlo using estimating functions", 2014).
-
-What clips take of errors that are not normal: their mean, and what is beyond.
-
-    t = mean of psi_T(y_i - u . z_i),   q = mean of psi_T^2   at the last point and a wide clip T, with noise
-    t ~ N(E psi_T + delta, noise + q / n),   delta ~ sum_j pi_j N(0, h_j^2 q)
-
-Looks clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean: where
-errors are skewed, an intercept is off by ``delta``. What is seen of it is a normal number around it, so that
-given a draw of the coefficients and of the deviation ``s`` it has a mixture of normal laws. Errors that are
-symmetric have none; the more of ``q`` is beyond ``E psi_T^2``, the less probable that is a priori, and the
-more may lie beyond ``T``. The variance of errors is ``s^2`` and what ``q`` has beyond, as far as it is known.
-
-Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
-
-theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
-
-at the mode ``u^``, with ``T`` as in `sandwich`, and with ``delta`` of the intercept as in `tails`.
 """
 
 from dataclasses import dataclass
@@ -90,6 +26,15 @@ from .design import variance_component
 from .hmc import LaplaceState, chain_seed, draw
 from .plan import clipped_normal, deviation_of
 from .prior import Prior, WithPrior
+
+# The law of several looks, in which what is not known of a symmetric matrix is integrated out.
+#
+#  r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
+#
+# with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance ``y_k . y_l I + y_l
+# y_k^T``. Without the second part entries are independent. That part is ``U J U^T``, where ``J``
+# exchanges the looks of a pair: by Woodbury's identity only matrices over pairs of looks are inverted
+# besides.
 
 
 def conditioned(r, blocks, x, doubt, own_doubt):
@@ -166,6 +111,26 @@ def positive_inverse(matrices):
         a[k] = a[:, k] = scaled
         a[k, k] = -pivot
     return -np.ascontiguousarray(np.moveaxis(a, (0, 1), (-2, -1))), log_det
+
+
+# What is believed of the rows' weighted second moment, given two releases of it.
+#
+#  F / n = G + X + noise,      X_ij ~ N(0, U_ij + k^2 g_i g_j / length),      G = diag(g) as the first has it
+#
+# in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is
+# positive. ``k`` is learnt, and is usually larger where noise in the first hides which columns vary
+# together. Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance
+# ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
+#
+#     l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
+#
+# which is made positive, as the mean of a normal law that is cut at zero. What there is between
+# eigenvectors is the rest of the sum of squares.
+#
+# References
+# ----------
+# .. [1] J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant estimator for general noisy
+#    matrices", IEEE Transactions on Information Theory 62(12), 2016.
 
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
@@ -356,6 +321,28 @@ def truncated_normal_mean(values, deviations):
     return values + deviations * density
 
 
+# Draws that are as wide as they should be where errors vary with the rows.
+#
+#     M = sum_i w_i^2 v_i psi_i^2 z_i z_i^T + N,      E M = n b o (diag(f) + R)
+#
+# at the last point, with the mean square ``b`` of clipped residuals there, and a mean weight ``o``, 1
+# if records have none. ``R`` is zero if errors have nothing to do with rows; entries are ``N(0, k^2
+# f_i f_j)`` a priori, ``k`` learnt. In its eigenvectors, relative to ``f``, mean squares are ``b
+# r_j``, and say how large errors are along each: ``s_j``. So they say how many residuals are not
+# clipped, ``c(s_j)``, and hence the slope of a look, which takes ``c(s) diag(f)`` for
+#
+#     c(s) G,      G = f^1/2 (sum_j c(s_j) / c(s) q_j q_j^T) f^1/2
+#
+# Let looks have the weights ``a_ki`` in the score of ``u_i``, covariances ``n S diag(f)`` besides
+# noise, and slopes ``n c_k diag(f)``, and let ``J`` be the information of all, ``P`` of it the
+# prior's. Draws are stretched around the mode so that their covariance is not ``J^-1`` but
+#
+#     V = D^-1 (J + K) D^-T,   K_ij = n (o f + o R - f)_ij a_i . S a_j,   D_ij = n a_i . c G_ij + P_ij
+#
+# (Shaby, "The open-faced sandwich adjustment for Markov chain Monte Carlo using estimating
+# functions", 2014).
+
+
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
 _SANDWICH_PRIOR_MEAN, _SANDWICH_PRIOR_COUNT, _SANDWICH_LIMITS = 0.01, 4.0, (1e-6, 4.0)
 # ``o`` over the largest weight, at least.
@@ -444,6 +431,19 @@ def stretch_of(surrogate, varying, slopes):
     values, vectors = eigh(bread @ variance @ bread.T)
     wider = np.sqrt(np.clip(values, _NARROWEST**2, _WIDEST**2))
     return factor @ (vectors * wider) @ solve(factor.T, vectors).T
+
+
+# What clips take of errors that are not normal: their mean, and what is beyond.
+#
+#  t = mean of psi_T(y_i - u . z_i),   q = mean of psi_T^2   at the last point and a wide clip T, with noise
+#     t ~ N(E psi_T + delta, noise + q / n),   delta ~ sum_j pi_j N(0, h_j^2 q)
+#
+# Looks clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean:
+# where errors are skewed, an intercept is off by ``delta``. What is seen of it is a normal number
+# around it, so that given a draw of the coefficients and of the deviation ``s`` it has a mixture of
+# normal laws. Errors that are symmetric have none; the more of ``q`` is beyond ``E psi_T^2``, the
+# less probable that is a priori, and the more may lie beyond ``T``. The variance of errors is ``s^2``
+# and what ``q`` has beyond, as far as it is known.
 
 
 # Of ``delta``: deviations over the root of ``q``, and how often each is so.
@@ -769,6 +769,13 @@ class NormalSurrogate(WithPrior):
         of_shape = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
         v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + of_shape
         return c, errors, v
+
+
+# Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
+#
+# theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
+#
+# at the mode ``u^``, with ``T`` as in `sandwich`, and with ``delta`` of the intercept as in `tails`.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is released for a noise-aware posterior, and what it costs.
+"""Plans of noisy sums for labels, numbers and counts: shares of the budget, clips, and costs.
 
     A   = sum_i (x_i, c) (x_i, c)^T + N                                      share .19 of mu^2
     t   = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N                          share .41
@@ -13,50 +13,6 @@ released before. With ``q = 2`` under replace_one and else 1, two tables are at 
 ``sqrt(1 - 1/K)``, 1/2 for more: positive matrices are at most ``sqrt(2)`` times as far apart as the larger is
 large. No record moves a score and a curvature by that much at once, nor a score where logits are small
 (`sensitivity`).
-
-Moments of a clipped normal number, and their derivatives.
-
-psi(r) = min(max(r, -tau), tau),    r ~ N(a, s^2),    c = P(|r| < tau) = d E psi / d a = Cov(psi, r) / s^2
-E psi = a c + s (p_- - p_+) + tau (1 - Phi(x_+) - Phi(x_-)),      x_+- = (+-tau - a) / s,   p = phi(x)
-
-How to share a budget among releases, and where to clip, from public numbers: a recursion of errors.
-
-    err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
-    sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
-
-``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes
-``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all looks together. Errors are relative
-to the bound of responses. Weights are taken to be near their maximum, by which noise and sums are both
-larger: how many are not is private.
-
-Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at other
-coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large as they can be
-without an error, sampling included, that is much larger than before.
-
-What is released for a posterior from clipped residuals, and what it costs.
-
-    A   = sum_i (x_i, c) (x_i, c)^T + N
-    F   = sum_i v_i z_i z_i^T + N                                   z = W^T x
-    q_j = sum_i psi_i^2 + N            at 0, to find the first clip
-    g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
-    M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
-    t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
-
-with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``, the points
-``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2`` under replace_one and
-else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``, ``tau^2``, ``q C tau`` and
-``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``; see `sensitivity` for ``g_k`` and
-``s_k`` together. `schedule` finds shares, and ``C^2`` and ``K^2`` relative to the mean square of rows.
-
-What is released for a posterior of counts, and what it costs.
-
-    A    = sum_i (x_i, c) (x_i, c)^T + N
-    h_b  = sum_i [y_i in bin b] + N,  and the same of exposures
-    F    = sum_i v_i z_i z_i^T + N
-    g_k  = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N        psi_i = psi_{tau_k}(y_i - m_i(u_k))
-
-Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points and clips
-follow from what was released before.
 """
 
 import math
@@ -322,6 +278,13 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     )
 
 
+# Moments of a clipped normal number, and their derivatives.
+#
+# psi(r) = min(max(r, -tau), tau),    r ~ N(a, s^2),    c = P(|r| < tau) = d E psi / d a = Cov(psi, r)
+# / s^2 E psi = a c + s (p_- - p_+) + tau (1 - Phi(x_+) - Phi(x_-)),      x_+- = (+-tau - a) / s,   p
+# = phi(x)
+
+
 class ClippedNormal(NamedTuple):
     """Moments of a clipped normal number, and their derivatives by its mean and its deviation.
 
@@ -380,6 +343,21 @@ def deviation_of(square, clip):
     """
     place = np.searchsorted(_SQUARES, square / clip**2)
     return clip * _DEVIATIONS[np.minimum(place, _DEVIATIONS.size - 1)]
+
+
+# How to share a budget among releases, and where to clip, from public numbers: a recursion of errors.
+#
+#     err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
+#     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
+#
+# ``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes ``(q C
+# t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all looks together. Errors are
+# relative to the bound of responses. Weights are taken to be near their maximum, by which noise and
+# sums are both larger: how many are not is private.
+#
+# Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at
+# other coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large
+# as they can be without an error, sampling included, that is much larger than before.
 
 
 # C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
@@ -542,6 +520,23 @@ def _expected_error(n_samples, length, mu, moved, clippings, shares):
         noise = length * square * (reach * clip / (m * n_samples * slope)) ** 2
         precision += 1.0 / (noise + 0.5 * unknown / precision)
     return precision**-0.5
+
+
+# What is released for a posterior from clipped residuals, and what it costs.
+#
+#     A   = sum_i (x_i, c) (x_i, c)^T + N
+#     F   = sum_i v_i z_i z_i^T + N                                   z = W^T x
+#     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
+#     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
+#  M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
+#     t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
+#
+# with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``,
+# the points ``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2``
+# under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``,
+# ``tau^2``, ``q C tau`` and ``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``;
+# see `sensitivity` for ``g_k`` and ``s_k`` together. `schedule` finds shares, and ``C^2`` and ``K^2``
+# relative to the mean square of rows.
 
 
 # How many sizes of responses are released before the first look.
@@ -726,6 +721,17 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         row_clipping=clippings.rows,
         matrix_clipping=clippings.matrices,
     )
+
+
+# What is released for a posterior of counts, and what it costs.
+#
+#     A    = sum_i (x_i, c) (x_i, c)^T + N
+#     h_b  = sum_i [y_i in bin b] + N,  and the same of exposures
+#     F    = sum_i v_i z_i z_i^T + N
+#     g_k  = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N        psi_i = psi_{tau_k}(y_i - m_i(u_k))
+#
+# Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points and
+# clips follow from what was released before.
 
 
 # Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first

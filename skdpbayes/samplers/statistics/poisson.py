@@ -1,4 +1,4 @@
-"""The posterior of ``u`` given looks at clipped residuals of counts.
+"""The posterior of Poisson regression given sums of clipped residuals of counts.
 
     g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
 
@@ -7,45 +7,6 @@ known of the table's (`curvature`): it is symmetric, with entries of variances `
 h_i`` in the basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the
 same counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``:
 where that is hardly known, noise is most of it.
-
-What is subtracted from counts, so that clips take as much from one tail as from the other.
-
-    E psi_tau(min(Y, L) - a(eta)) = 0      for  E Y = exp(eta)
-
-With ``a`` in the place of the mean, the sum of a look at the true point has the mean 0, whatever the rows.
-``a`` is monotone, and linear between nodes; beyond the last it stays.
-
-The clip with which a look at counts says most.
-
-    (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
-
-The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`): ``b`` is how much its
-mean may be off. So clips are wider where noise is small.
-
-What is believed of a table's rows given two noisy second moments, and of its curvature given a population.
-
-    F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length)
-    P = M + b V,                f = diag(b V)
-
-``M + V`` is that of a population whose rows have the second moment that was released first, and ``M`` what
-it would be if rows did not differ. ``U`` is what that leaves unknown. All variances of columns may be off
-by a common factor ``b``, as where noise hides them. ``k``, which is learnt, too, is how much rows vary
-together that in the population do not. As for responses that
-are numbers, see `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is
-not diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
-its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not normal.
-
-Rows that stand for those of a table, their exposures, and what a look sees of them.
-
-f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see `table`
-
-What is believed of coefficients, curvature and dispersion, given what has been released of counts.
-
-    looks -> mode and prior scales -> dispersion -> mode again -> the next point and clip
-
-All of it follows from what was released: no record is read here.
-
-Draws of coefficients of counts: those of a surrogate, in the user's coordinates, ``theta = W u``.
 """
 
 import math
@@ -73,6 +34,14 @@ from .hmc import LaplaceState, chain_seed, draw, find_mode_and_scales
 from .logistic import rows_like
 from .normal import conditioned, positive_inverse, spectrum, turned, variance_factors
 from .prior import Prior, WithPrior
+
+# What is subtracted from counts, so that clips take as much from one tail as from the other.
+#
+#     E psi_tau(min(Y, L) - a(eta)) = 0      for  E Y = exp(eta)
+#
+# With ``a`` in the place of the mean, the sum of a look at the true point has the mean 0, whatever
+# the rows. ``a`` is monotone, and linear between nodes; beyond the last it stays.
+
 
 # The first node, the distance between two, and the number of bisections.
 FIRST, _DISTANCE, _HALVINGS = -12.0, 0.02, 40
@@ -118,6 +87,14 @@ def centre_for(clip, dispersion, largest):
     return Centre(nodes, np.maximum.accumulate(0.5 * (low + high)))
 
 
+# The clip with which a look at counts says most.
+#
+#     (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
+#
+# The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`): ``b`` is how
+# much its mean may be off. So clips are wider where noise is small.
+
+
 # The least clip: with a smaller one, a count of 1 would be reduced, too, where 0 is usual. It is also at
 # least so many deviations of residuals, because a look far from the mode should tell how far it is.
 LEAST_CLIP, _LEAST_DEVIATIONS = 1.0, 1.0
@@ -149,6 +126,22 @@ def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=N
     raised = counts - means
     slopes = psi @ (raised - raised.mean()) / raised.size
     return float(clips[np.argmin(variances / np.maximum(slopes, 1e-12) ** 2)])
+
+
+# What is believed of a table's rows given two noisy second moments, and of its curvature given a
+# population.
+#
+#     F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length)
+#     P = M + b V,                f = diag(b V)
+#
+# ``M + V`` is that of a population whose rows have the second moment that was released first, and
+# ``M`` what it would be if rows did not differ. ``U`` is what that leaves unknown. All variances of
+# columns may be off by a common factor ``b``, as where noise hides them. ``k``, which is learnt, too,
+# is how much rows vary together that in the population do not. As for responses that are numbers, see
+# `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is not
+# diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
+# its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not
+# normal.
 
 
 # Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
@@ -280,6 +273,12 @@ def _cut(unknown, units):
     """Return ``U``."""
     length = len(unknown)
     return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
+
+
+# Rows that stand for those of a table, their exposures, and what a look sees of them.
+#
+# f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see
+# `table`
 
 
 # Logits are cut here: means are large enough to be clipped.
@@ -527,6 +526,13 @@ class CountSurrogate(WithPrior):
         return matrix + np.einsum("kia,ikl,lib->ab", turned, inverse, turned, optimize=True)
 
 
+# What is believed of coefficients, curvature and dispersion, given what has been released of counts.
+#
+#     looks -> mode and prior scales -> dispersion -> mode again -> the next point and clip
+#
+# All of it follows from what was released: no record is read here.
+
+
 # How many of the last looks the posterior is given, and how many the dispersion: earlier ones say little.
 _USED, _OF_DISPERSION = 4, 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
@@ -741,6 +747,9 @@ class PosteriorState:
         precision += self.prior.precision(self.scales)
         covariance = self.transform @ inv(precision) @ self.transform.T
         return np.sqrt(np.diag(covariance))
+
+
+# Draws of coefficients of counts: those of a surrogate, in the user's coordinates, ``theta = W u``.
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,6 @@
-"""The releases of a noise-aware posterior, one after the other.
+"""The releases for labels, numbers and counts: noisy sums over records, each at the mode given those before.
 
     A  ->  W, C  ->  t  ->  a_1 at the mode given t, a_2 at the mode given a_1, too, ...,  F with some of them
-
-Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
-
-A look: the sum of rows times clipped residuals, and that of the squares of these, with noise.
-
-    g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
-    t = sum_i psi_i + N             in the place of g, where the mean of errors is asked for
-
-What a record can move does not depend on the family: residuals are clipped to ``tau``, whatever is
-subtracted from a response.
-
-What is released of rows before any response: a second moment, and the coordinates that follow from it.
-
-A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min(1, C / |z_i|, K^2 / |z_i|^2)
-
-The releases for counts, one after the other, and what is believed given them.
-
-    A -> W, C -> histograms -> F -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ...
-
-Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
-
-The releases, one after the other, and what is believed given them.
-
-    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1 ...  M, t
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -386,6 +362,15 @@ def _moment(target, constant, is_weighted):
     return second_moment(target, constant, target.weights if is_weighted else None)
 
 
+# A look: the sum of rows times clipped residuals, and that of the squares of these, with noise.
+#
+#     g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
+#     t = sum_i psi_i + N             in the place of g, where the mean of errors is asked for
+#
+# What a record can move does not depend on the family: residuals are clipped to ``tau``, whatever is
+# subtracted from a response.
+
+
 def residual_sums(released, theta, clip, centre=None):
     """Return the sums in the coordinates of the rows. **They are not private.**
 
@@ -458,6 +443,13 @@ def _released(released, own, norm, clip, multipliers, room):
     return value, noise, square, of_square
 
 
+# What is released of rows before any response: a second moment, and the coordinates that follow from
+# it.
+#
+# A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min(1, C / |z_i|, K^2 /
+# |z_i|^2)
+
+
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
 _NOISE_FLOOR = 1.5
 
@@ -518,6 +510,14 @@ class RowReleases:
         self.advance()
         self.released_curvature = matrix, noise
         return self.released_curvature
+
+
+# The releases for counts, one after the other, and what is believed given them.
+#
+#     A -> W, C -> histograms -> F -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ...
+#
+# Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them
+# alone.
 
 
 # How many rounds look for the likeliest prior scales before each look.
@@ -714,6 +714,14 @@ class PoissonReleases(RowReleases):
             dispersion=beliefs.dispersion,
             deviations=beliefs.deviations_without_noise(),
         )
+
+
+# The releases, one after the other, and what is believed given them.
+#
+#     A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1 ...  M, t
+#
+# Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them
+# alone.
 
 
 # How many rounds look for the likeliest prior scales before each look.

@@ -1,14 +1,8 @@
-"""A posterior given what was released: a sum of labels, scores, curvatures, and the noise on them.
+"""NoiseAware and ClippedResiduals: posteriors given noisy sums, the noise included.
 
     p(theta | t, a_1, F_1, ...)  ~  p(theta) N(t; a(theta), V(theta) + sigma^2 I),    a = E[sum_i y_i x_i]
 
 `plan` says what is released and what it costs, `releases` does it, `surrogate` draws.
-
-A posterior given looks at clipped residuals: for numbers with unknown errors, and for counts.
-
-    p(u, s | g_1, g_2, ...)  ~  p(u) p(s) N(g; E[g | u, s], Cov(g | u, s) + noise)
-
-`plan` says what is released and what it costs, `releases` does it, `surrogate` has the posterior.
 """
 
 from collections.abc import Callable
@@ -156,6 +150,13 @@ class NoiseAware(Sampler):
             return None
         # Post-processing.
         return weighed(released, draws)
+
+
+# A posterior given looks at clipped residuals: for numbers with unknown errors, and for counts.
+#
+#     p(u, s | g_1, g_2, ...)  ~  p(u) p(s) N(g; E[g | u, s], Cov(g | u, s) + noise)
+#
+# `plan` says what is released and what it costs, `releases` does it, `surrogate` has the posterior.
 
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.

@@ -1,4 +1,4 @@
-"""How far a record can move a score and a curvature that are released at one point.
+"""How far one record can move sums that are released together.
 
     J = max  a |g - m|^2 / (b_1 C)^2 + b |F|^2 / (b_2 C^2)^2        over what one record can add, g and F
 
@@ -7,14 +7,6 @@ and ``b_1`` the ``score_bound`` of the family. Scores are longest where a probab
 two are 1/2, so that a curvature is free if its multiplier is large enough. At a point that is known, logits
 are bounded, and so is a score. If records are replaced, ``m`` may be any vector: what records add lies on one
 side of zero, and a vector in the middle is best.
-
-What one record can move of a look: a sum of rows times clipped residuals, and the sum of their squares.
-
-    J = sup  a |g - g'|^2 / (q C tau)^2 + b (s - s')^2 / tau^4,      g = w v psi z,  s = w psi^2
-
-is the square of ``mu`` for multipliers ``a^(-1/2)`` of the sum and ``b^(-1/2)`` of the square. Sums are
-farthest apart where both residuals are at the clip, and then squares are the same: if records are replaced,
-the square is free up to a multiple of what the sum costs.
 """
 
 import math
@@ -143,6 +135,16 @@ def _longest(n_classes, spread):
     # Between the values. Squares of the norms of p, less 1/K, would be lost in rounding.
     apart = growth / (n_classes + larger * growth)
     return float(np.max(apart * np.sqrt(larger * (n_classes - larger) / n_classes)))
+
+
+# What one record can move of a look: a sum of rows times clipped residuals, and the sum of their
+# squares.
+#
+#     J = sup  a |g - g'|^2 / (q C tau)^2 + b (s - s')^2 / tau^4,      g = w v psi z,  s = w psi^2
+#
+# is the square of ``mu`` for multipliers ``a^(-1/2)`` of the sum and ``b^(-1/2)`` of the square. Sums
+# are farthest apart where both residuals are at the clip, and then squares are the same: if records
+# are replaced, the square is free up to a multiple of what the sum costs.
 
 
 # The largest ``b / a`` at which squares add nothing if records are replaced.

@@ -73,7 +73,7 @@ def interpreted(estimate_gradient, precision=1.0):
     names = {
         **STEPS.__globals__,
         "estimate_gradient": estimate,
-        "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
+        "reshuffle_batches": lambda batch: None if batch is None else batch.turn.fill(-1),
     }
     return types.FunctionType(STEPS.__code__, names)
 
@@ -226,7 +226,7 @@ def test_a_start_is_taken_to_the_lattice_and_into_the_box():
     assert abs(draw[1] - box) < 0.01 * box
 
 
-def test_each_draw_starts_on_the_lattice_with_batches_cut_anew(make_target, monkeypatch):
+def test_each_draw_starts_on_the_lattice_with_reshuffled_batches(make_target, monkeypatch):
     """Seen from inside: the states at which gradients are asked for, and the records that are read."""
     states, selections = [], []
 

@@ -124,7 +124,7 @@ def law(rate, reach):
         taken.append(probability)
         return True
 
-    names = {**chain.poisson.__globals__, "happens": happens}
+    names = {**chain.poisson.__globals__, "exact_bernoulli": happens}
     once = types.FunctionType(chain.poisson.__code__, names)
     length = math.floor(0.6 * math.sqrt(rate) + 1.5) if rate >= 1 else 1
     places = 8

@@ -111,7 +111,7 @@ def thinned(u, bound, ratio, digits):
         "poisson": lambda generator, rate: 1,
         "choose": lambda generator, n: (0, digits),
         "loss_differences": lambda target, theta, proposal, batch, size, out: out.fill(u),
-        "happens": lambda generator, probability: bool(asked.append(probability)),
+        "exact_bernoulli": lambda generator, probability: bool(asked.append(probability)),
     }
     ratio_of = types.FunctionType(core.log_ratio_of_batch.__code__, names)
     total = ratio_of(None, None, None, None, 1.0, bound, ratio)

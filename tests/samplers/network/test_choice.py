@@ -49,7 +49,7 @@ def test_the_laws_on_neighbouring_tables_keep_to_the_range(monkeypatch, rng, rel
     """Both releases, from the records on: all that is random in them is the choice of these laws."""
     laws, eta, moved = [], 0.4, MOVED[relation]
     monkeypatch.setattr(
-        "skdpbayes.samplers.network.choose_even",
+        "skdpbayes.samplers.network.choose_zero_crossing",
         lambda sums, weights, eta, moved, _: laws.append(law(sums, weights, eta, moved)) or 0,
     )
     # Sure of themselves, as far as doubles go: the worst that a record can say.
