@@ -75,7 +75,7 @@ def audited_release(
 
     Parameters
     ----------
-    passage : Passage
+    passage : ReleaseEvent
         What is released, without its noise, and what is charged.
     release : callable
         Draws what is released.
@@ -90,10 +90,10 @@ def audited_release(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpbayes.audit import Passage, through_door
+    >>> from skdpbayes.audit import ReleaseEvent, audited_release
     >>> generator, sums = np.random.default_rng(0), np.array([3.0, 4.0])
-    >>> passage = Passage("gaussian", sums, noise=2.0, charged=0.5)
-    >>> noisy = through_door(passage, lambda: sums + 2.0 * generator.normal(size=2), generator)
+    >>> passage = ReleaseEvent("gaussian", sums, noise=2.0, charged=0.5)
+    >>> noisy = audited_release(passage, lambda: sums + 2.0 * generator.normal(size=2), generator)
     >>> noisy.shape
     (2,)
     """
@@ -110,7 +110,7 @@ def record_unreplayed(what):
     """Tell a listener that noise is added elsewhere, by compiled code, and what it is added to."""
     listener = _listener.get()
     if listener is not None:
-        listener.pass_by(what)
+        listener.record_unreplayed(what)
 
 
 @contextmanager

@@ -266,7 +266,7 @@ def check_costs(cost, movements, max_records=1):
     Parameters
     ----------
     cost : PrivacyCost or None
-    movements : list of (Passage, float)
+    movements : list of (ReleaseEvent, float)
         Releases, and how far a record moved each.
     max_records : int, default=1
         How many records of a person there may be.
@@ -295,7 +295,7 @@ def check_cost_of_persons(cost, movements):
     Parameters
     ----------
     cost : PrivacyCost
-    movements : list of (Passage, float)
+    movements : list of (ReleaseEvent, float)
         Releases, and how far the person moved each, in deviations of Gaussian noise.
     """
     if cost.is_nothing or cost.selected:
@@ -483,7 +483,7 @@ class Recorder:
         self.noted.append(_noted(passage, released, again))
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
-    def pass_by(self, what):
+    def record_unreplayed(self, what):
         """Note that noise is added elsewhere."""
         self.passed_by.append((len(self.noted), what))
 
@@ -580,7 +580,7 @@ class KeyReader:
     def __init__(self, n_releases=16):
         self.states, self.n_releases = [], n_releases
 
-    def pass_by(self, what):
+    def record_unreplayed(self, what):
         """Do nothing: the first run has noted it."""
 
     def __call__(self, passage, release, generator):
@@ -609,7 +609,7 @@ class Follower:
     def __init__(self, before):
         self.before, self.noted, self.others, self.leaks = before, [], [], []
 
-    def pass_by(self, what):
+    def record_unreplayed(self, what):
         """Do nothing: the first run has noted it."""
 
     def __call__(self, passage, release, generator):
@@ -699,7 +699,7 @@ def moved(first, second, max_records=1):
 
     Parameters
     ----------
-    first, second : Passage
+    first, second : ReleaseEvent
     max_records : int, default=1
         How many may be of the person who is another in the second table.
 

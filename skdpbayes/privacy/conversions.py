@@ -180,8 +180,8 @@ def decimal_exact(number):
 
     Examples
     --------
-    >>> from skdpbayes.privacy.conversions import as_written
-    >>> as_written(0.1)
+    >>> from skdpbayes.privacy.conversions import decimal_exact
+    >>> decimal_exact(0.1)
     Fraction(1, 10)
     """
     return Fraction(repr(float(number)))
