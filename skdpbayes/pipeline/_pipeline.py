@@ -45,7 +45,7 @@ from ._plan import (
     tell_of_steps,
 )
 from ._report import about_of_private, account_of_private
-from ._room import make_room, room_within
+from ._room import kept_as_they_are, make_room, room_within
 from ._steps import (
     leaks,
     names_within,
@@ -361,8 +361,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
     inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and
     the last one gets the rest. If encoders find more categories than the last step can take columns, those
-    with the smallest noisy counts are put together with the infrequent ones, which costs nothing. What a step would refuse is refused before anything is charged, as far as it
-    is known without a release.
+    with the smallest noisy counts are put together with the infrequent ones, which costs nothing. What a step
+    would refuse is refused before anything is charged, as far as it is known without a release.
 
     Parameters
     ----------
@@ -648,7 +648,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         reservations = charge(plan, self)
         try:
             paid = vouchers(self._paid_steps(plan, firsts))
-            room = partial(make_room, self, plan.room, X, y)
+            room = partial(make_room, self, plan.room, kept_as_they_are(self, plan.room, X), y)
             with charges_beside() as beside, paid, names_within(self):
                 if is_collection(X):
                     fit_steps(self, X, y, params, room)

@@ -2,9 +2,9 @@
 
 columns = fewest + sum_i slope_i k_i <= most,    k_i categories found by encoder i
 
-``most`` is public: the largest number of columns for which the last step has a plan that costs no more than is
-charged for it. Categories beyond them are put together, the smallest noisy counts first, once all encoders are
-fitted and before the last step is; these counts have been released, so that this costs nothing.
+``most`` is public: the largest number of columns for which the last step has a plan that costs no more than
+is charged for it. Categories beyond them are put together, the smallest noisy counts first, once all encoders
+are fitted and before the last step is; these counts have been released, so that this costs nothing.
 """
 
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from ..privacy.deferred_warnings import warn
 from ..privacy.prepaid import dominates
 from ._dask import columns_of_branches, copied, transformed
 from ._report import leaves
-from ._steps import fitted_branches, spending_steps
+from ._steps import fitted_branches, paths_without_budget, spending_steps
 
 # Columns; a last step that takes as many takes any number.
 _MANY = 2**20
@@ -134,6 +134,16 @@ def room_within(pipeline, room):
         del last._fit
 
 
+def kept_as_they_are(pipeline, room, X):
+    """Return rows that steps from elsewhere cannot change in place, if they may be needed again."""
+    steps = pipeline.get_params()
+    own = all(
+        type(steps[path]).__module__.startswith("skdpbayes.")
+        for path in paths_without_budget(pipeline)
+    )
+    return X if room is None or own else copied(X)
+
+
 def make_room(pipeline, room, X, y, output):
     """Put the rarest categories of encoders together where there is no room for all.
 
@@ -182,8 +192,7 @@ def make_room(pipeline, room, X, y, output):
         PrivacyWarning,
     )
     changed = {id(encoders[path]) for path in rare}
-    *before, last = _flat(pipeline)
-    for step in before:
+    for step in _flat(pipeline)[:-1]:
         X = _again(step, X, y, changed)
     return X
 
@@ -226,7 +235,7 @@ def _change_branches(step, X, y, changed):
     if isinstance(step, FeatureUnion):
         for _, one in step.transformer_list:
             if _holds(one, changed):
-                _again(one, X, y, changed)
+                _again(one, copied(X), y, changed)
         return
     parts = columns_of_branches(step, X) if is_collection(X) else {}
     first, places = 0, dict(step.output_indices_)

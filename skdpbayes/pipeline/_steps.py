@@ -278,8 +278,8 @@ _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 def spending_steps(step, n_columns, header=None, path="", learnt=None):
     """Return [(path, step, number of input columns)] of the private steps, and the number of output columns.
 
-    A number of columns is None if it is not known before the fit. ``learnt`` has the number of categories that
-    encoders are taken to find, by path, and 0 for those that it does not name.
+    A number of columns is None if it is not known before the fit. ``learnt`` has the number of categories
+    that encoders are taken to find, by path, and 0 for those that it does not name.
     """
     if step is None or isinstance(step, str):
         return [], 0 if step == "drop" else n_columns
