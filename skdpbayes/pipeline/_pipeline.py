@@ -45,7 +45,7 @@ from ._plan import (
     tell_of_steps,
 )
 from ._report import about_of_private, account_of_private
-from ._room import kept_as_they_are, make_room, room_within
+from ._room import fit_with_room
 from ._steps import (
     leaks,
     names_within,
@@ -648,13 +648,13 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         reservations = charge(plan, self)
         try:
             paid = vouchers(self._paid_steps(plan, firsts))
-            room = partial(make_room, self, plan.room, kept_as_they_are(self, plan.room, X), y)
             with charges_beside() as beside, paid, names_within(self):
-                if is_collection(X):
-                    fit_steps(self, X, y, params, room)
+                if plan.room is not None:
+                    fit_with_room(self, plan.room, X, y, params, super().fit)
+                elif is_collection(X):
+                    fit_steps(self, X, y, params)
                 else:
-                    with room_within(self, room):
-                        super().fit(X, y, **params)
+                    super().fit(X, y, **params)
         except BaseException as error:
             reservations.close("failed")
             error.add_note(

@@ -456,7 +456,9 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
         data_norm=norm,
-        room=room_of_last(pipeline, plan, found, n_columns, header, labels),
+        room=room_of_last(pipeline, plan, found, n_columns, header, labels)
+        if width is None
+        else None,
     )
 
 

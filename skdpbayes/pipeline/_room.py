@@ -7,7 +7,7 @@ is charged for it. Categories beyond them are put together, the smallest noisy c
 are fitted and before the last step is; these counts have been released, so that this costs nothing.
 """
 
-from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..exceptions import PrivacyWarning
 from ..preprocessing import DPOneHotEncoder
 from ..privacy.deferred_warnings import warn
 from ..privacy.prepaid import dominates
-from ._dask import columns_of_branches, copied, transformed
+from ._dask import columns_of_branches, copied, fit_steps, transformed
 from ._report import leaves
 from ._steps import fitted_branches, paths_without_budget, spending_steps
 
@@ -47,6 +47,8 @@ class Room(NamedTuple):
 def room_of_last(pipeline, plan, found, n_columns, header, labels):
     """Return the `Room` of a pipeline's last step, None if it takes all that encoders may find.
 
+    The number of its columns is not known before the fit.
+
     Parameters
     ----------
     pipeline : PrivatePipeline
@@ -63,11 +65,9 @@ def room_of_last(pipeline, plan, found, n_columns, header, labels):
     Raises
     ------
     ValueError
-        If the last step can take no number of columns, whatever is found.
+        If the last step cannot even take the columns that there are if nothing is found.
     """
-    last, final, width = found[-1]
-    if width is not None:
-        return None
+    last, final, _ = found[-1]
 
     def columns_with(learnt):
         steps, _ = spending_steps(pipeline, n_columns, header, learnt=learnt)
@@ -120,38 +120,51 @@ def _most_columns(plan, last, final, fewest, labels):
     return taken
 
 
-@contextmanager
-def room_within(pipeline, room):
-    """Let ``room`` map what scikit-learn hands to the last step of a pipeline, or of one at its end."""
+def fit_with_room(pipeline, room, X, y, params, fit):
+    """Fit the steps of a pipeline, the last one with as many columns as it can take.
+
+    Parameters
+    ----------
+    pipeline : PrivatePipeline
+    room : Room
+    X, y, params
+        As for its `fit`.
+    fit : callable
+        That of scikit-learn's Pipeline.
+    """
+    make = partial(_make_room, pipeline, room, _kept_as_they_are(pipeline, X), y)
+    if is_collection(X):
+        fit_steps(pipeline, X, y, params, make)
+        return
     last = pipeline
     while isinstance(last.steps[-1][1], Pipeline):
         last = last.steps[-1][1]
-    fit = last._fit
-    last._fit = lambda *args, **params: room(fit(*args, **params))
+    fit_others = last._fit  # All but the last.
+    last._fit = lambda *args, **options: make(fit_others(*args, **options))
     try:
-        yield
+        fit(X, y, **params)
     finally:
         del last._fit
 
 
-def kept_as_they_are(pipeline, room, X):
-    """Return rows that steps from elsewhere cannot change in place, if they may be needed again."""
+def _kept_as_they_are(pipeline, X):
+    """Return rows that steps from elsewhere cannot change in place."""
     steps = pipeline.get_params()
     own = all(
         type(steps[path]).__module__.startswith("skdpbayes.")
         for path in paths_without_budget(pipeline)
     )
-    return X if room is None or own else copied(X)
+    return X if own else copied(X)
 
 
-def make_room(pipeline, room, X, y, output):
+def _make_room(pipeline, room, X, y, output):
     """Put the rarest categories of encoders together where there is no room for all.
 
     Parameters
     ----------
     pipeline : PrivatePipeline
         All of its steps but the last are fitted.
-    room : Room or None
+    room : Room
     X, y
         What they were fitted with.
     output : table
@@ -162,7 +175,7 @@ def make_room(pipeline, room, X, y, output):
     output : table
         What they make of it now.
     """
-    if room is None or output.shape[1] <= room.n_columns:
+    if output.shape[1] <= room.n_columns:
         return output
     encoders = {
         leaf.path: leaf.step for leaf in leaves(pipeline) if room.slopes.get(leaf.path, 0) > 0
@@ -173,7 +186,8 @@ def make_room(pipeline, room, X, y, output):
         for j, kept in one._noisy_counts.items()
         for category, count in kept.items()
     }
-    excess, rare = output.shape[1] - room.n_columns, {}
+    excess = output.shape[1] - room.n_columns
+    rare: dict[str, list[tuple]] = {}
     for path, *which in sorted(counts, key=counts.__getitem__):  # Ties are in the order of columns.
         if excess <= 0:
             break
@@ -181,7 +195,7 @@ def make_room(pipeline, room, X, y, output):
         rare.setdefault(path, []).append(tuple(which))
     for path, which in rare.items():
         encoders[path]._put_together(which)
-    n_rare, n_found = sum(map(len, rare.values())), len(counts)
+    n_rare, n_found = sum(len(which) for which in rare.values()), len(counts)
     columns = ", ".join(
         _of_columns(path, encoders[path], [j for j, _ in which]) for path, which in rare.items()
     )
