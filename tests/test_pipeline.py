@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy import special
-from sklearn.base import clone
+from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -37,9 +37,10 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._report import leaves as leaves_of
 from skdpbayes.pipeline._steps import leaks, spending_steps
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, privacy_report
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cheap import Cheap
@@ -372,18 +373,163 @@ def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(f
         assert ledger.spent_epsilon == 0.0 and ledger.records() == []
 
 
-def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame):
-    X, y = frame
-    X = X.assign(region=np.arange(N) % 530)
-    last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1])
-    pipe = make_private_pipeline(DPOneHotEncoder(), last, epsilon=60.0, delta=1e-5)
-    with PrivacyLedger(100.0, 1e-4) as ledger, pytest.raises(ValueError) as caught:
-        pipe.fit(X[["region"]], y)
-    assert "take fewer columns, or a chain by sampler='auto'" in str(caught.value)
-    plan = pipe.privacy_plan(N, 1)
-    note = f"whichever step failed: epsilon = {plan.epsilon:.4g} at delta = 1e-05"
-    assert note in caught.value.__notes__[0]
+class Narrow(Cheap):
+    """It takes 60 columns, half as many with more than two labels."""
+
+    def __init__(self, epsilon=1.0, delta=1e-5, *, classes=None, random_state=None):
+        super().__init__(epsilon, delta, random_state=random_state)
+        self.classes = classes
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        most = 60 if n_classes == 2 else 30
+        if n_features > most:
+            raise ValueError(f"more than {most} columns")
+        return super().privacy_plan(n_samples, n_features)
+
+    def fit(self, X, y):
+        self.privacy_plan(*np.shape(X), len(np.unique(y)))
+        return super().fit(X, y)
+
+    def _rehearse(self, X, y, planned=True):
+        return np.unique(y)
+
+
+# Of many categories the first are the most frequent, and there are a few of another kind.
+MANY = pd.DataFrame(
+    {
+        "zip": np.r_[np.arange(300) % 10, np.arange(N - 300) % 80],
+        "few": np.arange(N) % 5,
+        "age": np.linspace(18, 90, N),
+    }
+)
+ROOMS = {
+    "a step": lambda: DPOneHotEncoder(),
+    "branches": lambda: ColumnTransformer(
+        [
+            ("few", DPOneHotEncoder(), ["few"]),
+            ("zip", DPOneHotEncoder(), ["zip"]),
+            ("age", DPQuantileScaler(), ["age"]),
+        ]
+    ),
+    "pipelines in branches": lambda: ColumnTransformer(
+        [
+            ("few", make_pipeline(DPOneHotEncoder(), Normalizer()), ["few"]),
+            ("zip", make_pipeline("passthrough", DPOneHotEncoder(), Normalizer()), ["zip"]),
+        ],
+        remainder=DPQuantileScaler(),
+        n_jobs=2,
+    ),
+    "a union": lambda: FeatureUnion([("a", DPOneHotEncoder()), ("b", BoundedScaler(0, 99))]),
+    "one encoder of all": lambda: DPOneHotEncoder(),
+}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_categories_for_which_there_is_no_room_are_put_together(name):
+    X = MANY[["zip"]] if name == "a step" else MANY[["zip", "few"]] if "all" in name else MANY
+    behind = Normalizer() if name == "a union" else "passthrough"
+    pipe = make_private_pipeline(
+        ROOMS[name](), behind, Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5
+    )
+    plan = pipe.privacy_plan(*X.shape)
+    assert plan.room.n_columns == 60 and "at most   60 columns" in str(plan)
+    with PrivacyLedger(200.0, 1e-4) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="The fit is complete.*can be used") as caught:
+            pipe.fit(X, np.arange(N) % 2)
+    assert "the last step can take 60 columns" in str(caught.value)
+    assert "of 'zip'" in str(caught.value) and "of 'few'" not in str(caught.value)
+    assert [one["status"] for one in ledger.records()] == ["completed"]
     assert ledger.spent_epsilon == pytest.approx(plan.cost.epsilon(1e-4))
+    assert pipe.spent_epsilon_ == plan.epsilon
+    assert pipe[-1].n_features_in_ == pipe[:-1].transform(X).shape[1] == 60
+    found = [leaf.step for leaf in leaves_of(pipe) if type(leaf.step) is DPOneHotEncoder]
+    kept = [one for encoder in found for one in encoder.categories_]
+    assert set(range(10)) <= set(max(kept, key=len)) and pipe.predict(X[:3]).shape == (3,)
+    assert all(
+        encoder.transform(X[list(encoder.feature_names_in_)]).shape[1]
+        == len(encoder.get_feature_names_out())
+        for encoder in found
+    )
+    names = pipe[:-1].get_feature_names_out()
+    assert len(set(names)) == 60 and pickle.loads(pickle.dumps(pipe)).predict(X[:3]).shape == (3,)
+    assert "categories" in str(privacy_report(pipe))
+
+
+def test_what_was_found_is_kept_where_there_is_room_for_it():
+    pipe = make_private_pipeline(
+        ROOMS["branches"](), Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5
+    )
+    X = MANY.assign(zip=MANY["zip"] % 50)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pipe.fit(X, np.arange(N) % 2)
+    assert not any("smallest noisy counts" in str(one.message) for one in told)
+    assert pipe[-1].n_features_in_ == 50 + 1 + 5 + 1 + 1
+
+
+def test_categories_are_put_together_by_their_noisy_counts():
+    """What is dropped follows from what was released, and not from the counts of rows."""
+    pipe = make_private_pipeline(
+        DPOneHotEncoder(), Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5
+    )
+    released = {}
+    found = DPOneHotEncoder._found
+
+    def kept(self, *args):
+        released.update(found(self, *args))
+        return dict(released)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="noisy counts"):
+        patch.setattr(DPOneHotEncoder, "_found", kept)
+        pipe.fit(MANY[["zip"]].assign(zip=np.arange(N) % 80), np.arange(N) % 2)
+    largest = sorted(released, key=released.get)[-59:]
+    assert len(released) > 59 and pipe[0].categories_ == [sorted(largest)]
+
+
+@pytest.mark.parametrize("step", ["public lists", "labels"])
+def test_a_last_step_without_room_for_any_category_is_refused_before(step, frame):
+    X, y = frame
+    lists = DPOneHotEncoder(categories=[range(60), "private"])
+    X, last, y = MANY[["zip", "few"]], Narrow(classes=[0, 1]), np.arange(N) % 2
+    if step == "labels":
+        lists, last, y = (
+            DPOneHotEncoder(categories=[range(30), "private"]),
+            Narrow(),
+            np.arange(N) % 3,
+        )
+    pipe = make_private_pipeline(lists, last, delta=1e-5)
+    with PrivacyLedger(10.0, 1e-4) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="more than [36]0 columns"):
+            pipe.fit(X, y)
+    assert ledger.records() == []
+
+
+def test_rows_that_a_step_changes_in_place_are_not_changed_twice():
+    class InPlace(OneToOneFeatureMixin, FunctionTransformer):
+        def transform(self, X):
+            X += 1000
+            return X
+
+    pipe = make_private_pipeline(
+        InPlace(),
+        DPOneHotEncoder(),
+        Narrow(classes=[0, 1]),
+        epsilon=20.0,
+        delta=1e-5,
+        learns_nothing=["inplace"],
+    )
+    seen = []
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(
+            DPOneHotEncoder,
+            "transform",
+            lambda self, X, old=DPOneHotEncoder.transform: seen.append(np.min(X)) or old(self, X),
+        )
+        pipe.fit(np.array(MANY[["zip"]]), np.arange(N) % 2)
+    assert len(seen) == 2 and set(seen) == {1000}
 
 
 def test_steps_that_learn_nothing_pass():

@@ -72,7 +72,7 @@ def plan_threshold(budget, n_histograms, max_records=1):
 
 
 def stability_histogram(counts, noise_scale, threshold, generator):
-    """Return the values whose noisy counts reach a threshold.
+    """Return the values whose noisy counts reach a threshold, with these counts.
 
     Parameters
     ----------
@@ -84,20 +84,21 @@ def stability_histogram(counts, noise_scale, threshold, generator):
 
     Returns
     -------
-    kept : list of values
+    kept : dict of {value: float}
+        In the order of ``counts``.
     """
     # Counts are points of any lattice as fine as the integers, so that rounding moves none.
     spacing = min(1.0, lattice_spacing(noise_scale)) if noise_scale else 0.0
 
     def release(counts=counts):
-        kept = []
+        kept = {}
         for value, count in counts:
             count = float(count)
             if noise_scale:
                 noise = noise_scale * generator.standard_normal(1)  # Proposition 51.
                 count = on_lattice(np.array([count]), noise, spacing)[0]
             if count >= threshold:
-                kept.append(value)
+                kept[value] = float(count)
         return kept
 
     passage = ReleaseEvent(

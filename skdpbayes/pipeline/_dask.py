@@ -25,16 +25,21 @@ from ..privacy.prepaid import UnplannedReleaseError
 from ._steps import children, is_private
 
 
-def fit_steps(pipeline, X, y, params):
-    """Fit the steps of a pipeline on a collection, as the `fit` of scikit-learn's Pipeline does in memory."""
+def fit_steps(pipeline, X, y, params, room=None):
+    """Fit the steps of a pipeline on a collection, as the `fit` of scikit-learn's Pipeline does in memory.
+
+    ``room`` maps the columns of the last step of all to those for which it has room.
+    """
     routed = pipeline._check_method_params(method="fit", props=params)
     for name, step in pipeline.steps[:-1]:
         if _is_step(step):
             _fit(step, X, y, routed[name].get("fit"))
             X = transformed(step, X)
     name, last = pipeline.steps[-1]
-    if _is_step(last):
-        _fit(last, X, y, routed[name].get("fit"))
+    if isinstance(last, Pipeline):
+        fit_steps(last, X, y, routed[name].get("fit") or {}, room)
+    elif _is_step(last):
+        _fit(last, X if room is None else room(X), y, routed[name].get("fit"))
 
 
 def _fit(step, X, y, params=None):
@@ -88,7 +93,7 @@ def fit_branches(step, X, fit):
     fit : callable
         Maps the name of a branch, its step and its columns of the collection to a fitted step.
     """
-    parts = _columns_of_branches(step, X)
+    parts = columns_of_branches(step, X)
     stand_ins = {
         name: _StandIn(one, partial(fit, name, one, parts[name]))
         for name, one in children(step)
@@ -117,7 +122,7 @@ def fit_branches(step, X, fit):
     ]
 
 
-def _columns_of_branches(step, X):
+def columns_of_branches(step, X):
     """Return {name of a branch: its columns of a collection}; 1-dimensional where the row would be."""
     if isinstance(step, FeatureUnion):
         return {name: X for name, _ in step.transformer_list}

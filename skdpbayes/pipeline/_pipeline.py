@@ -35,7 +35,7 @@ from ..privacy.prepaid import vouchers
 from ..privacy.release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
 from ._dask import OnPartitions, fit_steps, transformed
-from ._dry_run import dry_run
+from ._dry_run import dry_run, labels_of
 from ._plan import (
     PipelinePlan,
     emit_plan_warnings,
@@ -45,6 +45,7 @@ from ._plan import (
     tell_of_steps,
 )
 from ._report import about_of_private, account_of_private
+from ._room import fit_with_room
 from ._steps import (
     leaks,
     names_within,
@@ -359,8 +360,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
 
     During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
     inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and
-    the last one gets the rest. What a step would refuse is refused before anything is charged, as far as it
-    is known without a release.
+    the last one gets the rest. If encoders find more categories than the last step can take columns, those
+    with the smallest noisy counts are put together with the infrequent ones, which costs nothing. What a step
+    would refuse is refused before anything is charged, as far as it is known without a release.
 
     Parameters
     ----------
@@ -548,7 +550,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         n_samples, chosen = rows_of_persons(X, y, groups, params, limit, n_rows, seed)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
-        plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))
+        labels = partial(labels_of, self, y)
+        plan = plan_pipeline(self, n_samples, n_columns, header, labels).changed(leaks=tuple(found))
         emit_plan_warnings(plan, self.get_params())
         if is_collection(X):
             from .._data.dask_partitions import refuse_other_order_in_parts
@@ -646,7 +649,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         try:
             paid = vouchers(self._paid_steps(plan, firsts))
             with charges_beside() as beside, paid, names_within(self):
-                if is_collection(X):
+                if plan.room is not None:
+                    fit_with_room(self, plan.room, X, y, params, super().fit)
+                elif is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
                     super().fit(X, y, **params)

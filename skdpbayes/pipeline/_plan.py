@@ -24,6 +24,7 @@ from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
 from ._report import account_of_plan, costs_of_steps, described, leaves
+from ._room import Room, room_of_last
 from ._steps import is_free, leaks, longest_last_row, norm_warnings, refuse_hidden, spending_steps
 
 # What is left of a budget for the last step of a pipeline, and what is charged for it.
@@ -305,6 +306,9 @@ class PipelinePlan(PlannedRelease):
     data_norm : float or None, default=None
         The length of the longest row that can reach the last step, which a fit gives to it as ``data_norm``;
         None if the last step has its own, or if no step before it bounds rows.
+    room : Room or None, default=None
+        How many columns the last step can take, where encoders may find more categories: the rarest are then
+        put together. None is any number, or that the number of columns is known.
     of_one_row : tuple of str, default=()
         Spending steps that read one row of each person, and cost a person what they cost a row.
     described : tuple of Step, default=()
@@ -322,6 +326,7 @@ class PipelinePlan(PlannedRelease):
     persons: Persons | None = None
     failure_is_of_persons: bool = False
     data_norm: float | None = None
+    room: Room | None = None
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -376,6 +381,9 @@ class PipelinePlan(PlannedRelease):
             steps.append(
                 ("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}")
             )
+        if self.room is not None:
+            last = list(self.steps)[-1]
+            steps.append(("at most", f"{self.room.n_columns:,} columns, which {last} can take"))
         return super()._lines() + steps
 
     def _width(self, names):
@@ -383,7 +391,7 @@ class PipelinePlan(PlannedRelease):
         return len("protects")
 
 
-def plan_pipeline(pipeline, n_samples, n_columns, header=None):
+def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     """Return the plan of a pipeline.
 
     Parameters
@@ -392,6 +400,8 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     n_samples, n_columns : int
     header : table without rows, default=None
         Given in a fit: the names and types of its columns.
+    labels : callable, default=None
+        Given in a fit: returns the labels that the last step finds, or None.
 
     Returns
     -------
@@ -446,6 +456,9 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
         data_norm=norm,
+        room=room_of_last(pipeline, plan, found, n_columns, header, labels)
+        if width is None
+        else None,
     )
 
 

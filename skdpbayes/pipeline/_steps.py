@@ -275,10 +275,11 @@ _LONGEST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
-def spending_steps(step, n_columns, header=None, path=""):
+def spending_steps(step, n_columns, header=None, path="", learnt=None):
     """Return [(path, step, number of input columns)] of the private steps, and the number of output columns.
 
-    A number of columns is None if it is not known before the fit.
+    A number of columns is None if it is not known before the fit. ``learnt`` has the number of categories
+    that encoders are taken to find, by path, and 0 for those that it does not name.
     """
     if step is None or isinstance(step, str):
         return [], 0 if step == "drop" else n_columns
@@ -290,22 +291,24 @@ def spending_steps(step, n_columns, header=None, path=""):
             )
         found: list[tuple] = []
         for name, one in step.steps:
-            inner, n_columns = spending_steps(one, n_columns, header, f"{path}{name}__")
+            inner, n_columns = spending_steps(one, n_columns, header, f"{path}{name}__", learnt)
             found, header = found + inner, None
         return found, n_columns
     if isinstance(step, ColumnTransformer | FeatureUnion):
         parts = [
-            spending_steps(one, n, part, f"{path}{name}__")
+            spending_steps(one, n, part, f"{path}{name}__", learnt)
             for name, one, n, part in branches(step, n_columns, header)
         ]
         widths = [width for _, width in parts]
         return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
-    found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
+    name = path.removesuffix("__")
+    found = [(name, step, n_columns)] if is_private(step) else []
     if isinstance(step, FormulaEncoder):
         return found, step.n_columns
     if isinstance(step, DPImputer) and step.add_indicator:
         return found, None if n_columns is None else 2 * n_columns
-    if n_columns is not None and (encoded := _n_indicators(step, n_columns)):
+    n_learnt = None if learnt is None else learnt.get(name, 0)
+    if n_columns is not None and (encoded := _n_indicators(step, n_columns, n_learnt)):
         return found, encoded
     return found, n_columns if _keeps_columns(step) else None
 
@@ -319,11 +322,17 @@ def _keeps_columns(step):
     return isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
 
 
-def _n_indicators(step, n_columns):
-    """Return the number of output columns of an encoder with public lists, or None."""
+def _n_indicators(step, n_columns, n_learnt):
+    """Return the number of output columns of an encoder with public lists, or None.
+
+    One that finds categories is taken to find ``n_learnt``, if that is not None.
+    """
     if type(step) is DPOneHotEncoder:
         lists = step._public_lists(None, n_columns)
-        return None if None in lists else sum(len(one) + 1 for one in lists)
+        known = sum(len(one or ()) + 1 for one in lists)
+        if None in lists:
+            return None if n_learnt is None else known + n_learnt
+        return known
     if type(step) is not OneHotEncoder or isinstance(step.categories, str):
         return None
     others = (step.drop, step.min_frequency, step.max_categories)

@@ -227,7 +227,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return None not in lists
 
     def _found(self, table, column, generator):
-        """Return the frequent categories of a column: numbers, text, missing."""
+        """Return {frequent category of a column: noisy count}: numbers, text, missing."""
         counts = sorted(table.count(_count, column).items(), key=_place)
         details = self.plan_.details
         # Propositions 51 and 53.
@@ -257,11 +257,19 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         with self._read(X) as table:
             lists, plan = self._prepared(X, table)
             generator = self._spend(plan)
-            self.categories_ = [
-                self._found(table, j, generator) if one is None else one
-                for j, one in enumerate(lists)
-            ]
+            self._noisy_counts = {
+                j: self._found(table, j, generator) for j, one in enumerate(lists) if one is None
+            }
+        self.categories_ = [
+            list(self._noisy_counts[j]) if one is None else one for j, one in enumerate(lists)
+        ]
         return self
+
+    def _put_together(self, rare):
+        """Let categories that were found count as infrequent, given as (column, category)."""
+        for j, category in rare:
+            del self._noisy_counts[j][category]
+            self.categories_[j].remove(category)
 
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Encode categories.

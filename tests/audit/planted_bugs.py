@@ -154,7 +154,7 @@ def fixed_key(seed):
 
 EVERY = (one_hot, "stability_histogram", lambda c, n, t, g: draw_frequent(c, n, -1e9, g))
 LOW = (one_hot, "stability_histogram", lambda c, n, t, g: draw_frequent(c, n, 1.0, g))
-ALL = (one_hot, "stability_histogram", lambda c, n, t, g: [value for value, _ in c])
+ALL = (one_hot, "stability_histogram", lambda c, n, t, g: dict(c))
 QUIET = (frequent, "on_lattice", lambda v, n, s: lattice(v, 0 * n, s))
 HALF = (frequent, "on_lattice", lambda v, n, s: lattice(v, n / 2, s))
 KEY = ((keys, "_generator", fixed_key),)

@@ -248,3 +248,26 @@ def test_marks_of_objects_tell_values_apart_and_not_their_addresses():
     others = [words[::-1], [*words[:4], "south"], ["North", *words[1:]], words[:4]]
     assert len({mark(one) for one in [words, *others]}) == 5
     assert mark([[1], np.nan]) == mark([[1], float("nan")]) != mark([[2], np.nan])
+
+
+def test_categories_without_room_are_those_of_memory(monkeypatch):
+    monkeypatch.setattr("skdpbayes.pipeline._room._most_columns", lambda *_: 30)
+    X = pd.DataFrame({"zip": np.arange(3000) % 50, "few": np.arange(3000) % 5})
+    y = pd.Series(np.arange(3000) % 2)
+    found = []
+    for table, labels in ((X, y), (dd.from_pandas(X, 3), dd.from_pandas(y, 3))):
+        scaled = make_pipeline(DPOneHotEncoder(random_state=1), RowNormClipper(0.5))
+        step = ColumnTransformer(
+            [("zip", scaled, ["zip"]), ("few", DPOneHotEncoder(random_state=2), ["few"])]
+        )
+        last = make_pipeline(
+            RowNormClipper(1.0), DPBayesianLogisticRegression(classes=[0, 1], random_state=3)
+        )
+        pipe = make_private_pipeline(step, last, epsilon=50.0, delta=1e-5)
+        with pytest.warns(
+            UserWarning, match="27 with the smallest.*zip__dponehotencoder: 27 of 'zip'"
+        ):
+            pipe.fit(table, labels)
+        assert pipe[0].transform(X).shape[1] == len(pipe[0].get_feature_names_out()) == 30
+        found.append(pipe.predict_proba(X))
+    np.testing.assert_allclose(*found, rtol=1e-9)
