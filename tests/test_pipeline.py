@@ -660,3 +660,16 @@ def test_a_plan_sees_names_and_types_of_columns_without_rows(frame):
     assert 0 in seen
     with pytest.raises(ValueError, match="no column reaches"):
         make_private_pipeline(make_column_transformer((DPQuantileScaler(), [])), model).fit(X, y)
+
+
+@pytest.mark.parametrize("lower", [[0.0] * 3, {"x0_a": 0.0, "x0_b": 0.0}])
+def test_bounds_by_column_behind_categories_that_are_found_are_refused_first(lower):
+    X = np.array([["a"], ["b"]] * 300, dtype=object)
+    steps = DPOneHotEncoder(random_state=0), BoundedScaler(lower, 1.0)
+    pipeline = make_private_pipeline(*steps, DPBayesianLogisticRegression(), epsilon=20.0)
+    with PrivacyLedger(epsilon=30.0, delta=1e-5, allow_seeds=True) as ledger:
+        with pytest.raises(ValueError, match="public lists of categories"):
+            pipeline.fit(X, np.arange(600) % 2)
+    assert not ledger.records()
+    one_for_all = pipeline.set_params(boundedscaler=BoundedScaler(0.0, 1.0))
+    assert one_for_all.fit(X, np.arange(600) % 2).predict(X[:2]).shape == (2,)

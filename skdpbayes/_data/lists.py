@@ -60,6 +60,35 @@ def exact_number(value):
     return double if abs(whole) >= 2**64 and double == whole else whole
 
 
+def column_precision(X, column):
+    """The floating-point type of NumPy's in which a column holds numbers, if it is no double, else None.
+
+    A fraction in a public list is compared in this type: 0.1 is no number of single precision.
+
+    Parameters
+    ----------
+    X : table
+        Its cells are not looked at.
+    column : int
+        Its place.
+    """
+    types = _dtypes(X)
+    name = "" if types is None else str(list(types.values())[column]).lower()
+    name = name.removeprefix("sparse[")
+    # Arrow has names of its own, which end in its brackets where pandas holds its columns.
+    if name.startswith("float32") or name.partition("[")[0] == "float":
+        return np.float32
+    return np.float16 if name.startswith(("float16", "halffloat")) else None
+
+
+def in_precision(number, precision):
+    """A listed number as cells of a precision hold it; anything else is itself."""
+    if precision is None or not isinstance(number, Real):
+        return number
+    with np.errstate(over="ignore"):
+        return exact_number(float(precision(number)))
+
+
 def column_cells(column):
     """Cells of a column, in which integers beside missing ones stay integers."""
     for name in ("to_list", "to_pylist"):  # Of pandas and polars, and of Arrow.
@@ -189,15 +218,19 @@ def _is_missing(entry):
 
 def _column_types(X):
     """{column: text, numbers or None if its type does not tell}, or None of what has no types."""
+    types = _dtypes(X)
+    return None if types is None else {name: _type_of(kind) for name, kind in types.items()}
+
+
+def _dtypes(X):
+    """{column: its type}, or None of what has no types."""
     names = column_names(X)
     if names is not None:
         types = X.schema.types if hasattr(X, "column_names") else getattr(X, "dtypes", None)
-        if types is None:
-            return None
-        return {name: _type_of(kind) for name, kind in zip(names, types, strict=True)}
+        return None if types is None else dict(zip(names, types, strict=True))
     if not hasattr(X, "dtype") or len(X.shape) != 2:
         return None
-    return dict.fromkeys(range(X.shape[1]), _type_of(X.dtype))
+    return dict.fromkeys(range(X.shape[1]), X.dtype)
 
 
 def _type_of(dtype):

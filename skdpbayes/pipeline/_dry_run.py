@@ -8,6 +8,7 @@ release, such as private lists of categories, only the number of rows and what b
 
 import copy
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from .._data.lists import refuse_other_types
 from .._data.read import read_table
 from .._data.table import validate_table
 from .._errors import sanitize_errors
+from ..preprocessing import BoundedScaler
 from ..privacy.deferred_warnings import ignored_warnings
 from ..privacy.prepaid import without_releases
 from ._dask import copied, fit_branches, refusal, refuse_models, transformed
@@ -106,6 +108,7 @@ def _rehearse(step, X, y, params, fixed, path):
             f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
         )
     if X is None:
+        _refuse_bounds_by_column(step)
         return DryRun(classes=_rehearse_rows(step, y, params))
     if is_private(step):
         return _rehearse_private(step, X, y, params)
@@ -120,6 +123,17 @@ def _rehearse(step, X, y, params, fixed, path):
         own.fit(example_of(X))
         return DryRun(output=transformed(own, X), fitted=own)
     return DryRun(output=_transformed(own, X, y, params), fitted=own)
+
+
+def _refuse_bounds_by_column(step):
+    """Raise a ValueError for bounds that have to match columns whose number only a release tells."""
+    if isinstance(step, BoundedScaler) and any(
+        isinstance(bound, Mapping) or np.size(bound) > 1 for bound in (step.lower, step.upper)
+    ):
+        raise ValueError(
+            "BoundedScaler has bounds for each column behind a step that finds its columns privately, so "
+            "that these are not known yet: give public lists of categories, or one bound for all columns."
+        )
 
 
 def _rehearse_pipeline(pipeline, X, y, params, fixed, path):

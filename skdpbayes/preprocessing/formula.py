@@ -25,7 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
 from .._data.blocks import OutputByBlocks
-from .._data.lists import column_cells, exact_number, refuse_other_types
+from .._data.lists import (
+    column_cells,
+    column_precision,
+    exact_number,
+    in_precision,
+    refuse_other_types,
+)
 from .._errors import column_names, doubles, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike
 from ..privacy.release import Disclosure, StepDisclosure, as_json
@@ -352,7 +358,9 @@ class Levels(Factor):
 
     def values(self, table):
         cells = cells_of(table, self.column)
-        return np.column_stack([cells == category_text(level) for level in self.kept]).astype(float)
+        precision = column_precision(table, list(column_names(table)).index(self.column))
+        texts = [category_text(in_precision(level, precision)) for level in self.kept]
+        return np.column_stack([cells == text for text in texts]).astype(float)
 
 
 @dataclass(frozen=True)

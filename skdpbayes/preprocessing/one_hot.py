@@ -19,7 +19,13 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._arguments import Interval
 from .._data.blocks import OutputByBlocks
-from .._data.lists import column_cells, exact_number, refuse_other_types
+from .._data.lists import (
+    column_cells,
+    column_precision,
+    exact_number,
+    in_precision,
+    refuse_other_types,
+)
 from .._data.read import read_table
 from .._data.table import validate_objects, without_cells
 from .._errors import to_native
@@ -291,8 +297,9 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         found = categories_of(self, X, reset=False)
         refuse_other_types(self.categories_, X, "categories_", wholly=True)
         places, first = [], 0
-        for column, kept in zip(found.T, self.categories_, strict=True):
-            place = {category: i for i, category in enumerate(kept)}
+        for j, (column, kept) in enumerate(zip(found.T, self.categories_, strict=True)):
+            precision = column_precision(X, j)
+            place = {in_precision(category, precision): i for i, category in enumerate(kept)}
             places.append([first + place.get(value, len(kept)) for value in column])
             first += len(kept) + 1
         indices = np.array(places, dtype=np.int64).T.ravel()

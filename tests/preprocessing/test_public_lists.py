@@ -222,3 +222,33 @@ def test_labels_in_lists_are_what_they_are_beside_any_others():
         for pred, equal in ((LONG[0], 1), (3, 2), (2**53, 1), (2.0**53, 1), (2**53 - 1, 0)):
             counts = [dp_accuracy_score(y, kind, epsilon=np.inf) for kind in ([pred] * len(y),)]
             assert counts == [pytest.approx(equal / len(y))]
+
+
+SINGLE = [0.1, 0.2, 0.7]
+
+
+def single_frames():
+    """A column of single precision, as an array and as a frame of each library."""
+    cells = np.array(SINGLE, np.float32)
+    return {
+        "array": cells[:, None],
+        "float32": pd.DataFrame({"c": cells}),
+        "Float32": pd.DataFrame({"c": pd.array(cells, dtype="Float32")}),
+        "pandas' arrow": pd.DataFrame({"c": pd.array(cells, dtype=pd.ArrowDtype(pa.float32()))}),
+        "polars": pl.DataFrame({"c": pl.Series(cells, dtype=pl.Float32)}),
+        "arrow": pa.table({"c": pa.array(cells, pa.float32())}),
+        "dask": dd.from_pandas(pd.DataFrame({"c": cells}), npartitions=2),
+        "half": pd.DataFrame({"c": np.array(SINGLE, np.float16)}),
+    }
+
+
+@pytest.mark.parametrize("kind", single_frames())
+def test_a_listed_fraction_matches_a_column_of_less_precision(kind):
+    X = single_frames()[kind]
+    encoder = DPOneHotEncoder(categories=[SINGLE], sparse_output=False)
+    np.testing.assert_array_equal(table_of(encoder.fit(X).transform(X)), np.eye(3, 4))
+    doubles = np.array(SINGLE)[:, None]
+    np.testing.assert_array_equal(encoder.transform(doubles), np.eye(3, 4))
+    if kind != "array":
+        formula = FormulaEncoder(f"C(c, levels={SINGLE})")
+        np.testing.assert_array_equal(table_of(formula.fit(X).transform(X)), np.eye(3))
