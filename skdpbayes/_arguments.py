@@ -17,7 +17,7 @@ class Interval(ScikitLearnInterval):
     """
 
     def is_satisfied_by(self, val: Any) -> bool:
-        """Tell whether a value is a number of the interval."""
+        """Whether a value is a number of the interval."""
         return is_number(val) and super().is_satisfied_by(val)
 
 
@@ -28,7 +28,7 @@ class Pair(Options):
         super().__init__(object, {"(low, high)"})
 
     def is_satisfied_by(self, val: Any) -> bool:
-        """Tell whether a value is a tuple, a list or an array of one dimension."""
+        """Whether a value is a tuple, a list or an array of one dimension."""
         return isinstance(val, tuple | list) or (isinstance(val, np.ndarray) and val.ndim == 1)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ _OWN_FRAMES = ("skdpbayes.", "contextlib")
 
 
 def callers_level():
-    """Return the ``stacklevel`` at which a warning points to the code that called this package."""
+    """The ``stacklevel`` at which a warning points to the code that called this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(_OWN_FRAMES):
         level, frame = level + 1, frame.f_back
@@ -61,7 +61,7 @@ def callers_level():
 
 
 def is_number(value):
-    """Tell whether a value is an integer or floating-point number that a double is near, and no boolean."""
+    """Whether a value is an integer or floating-point number that a double is near, and no boolean."""
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
         return False
     if isinstance(value, int):
@@ -92,7 +92,7 @@ def check_sizes(least=1, **sizes):
 
 
 def planned_size(n_samples, neighboring_relation, public_size):
-    """Return the number of rows that a plan may use: that of the table, or the declared one if it is private.
+    """The number of rows that a plan may use: that of the table, or the declared one if it is private.
 
     Raises
     ------

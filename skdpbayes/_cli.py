@@ -39,7 +39,8 @@ _MARKS = {
 _STDOUT = "-"
 # How a file begins that SQLite reads, and a pickle, also one that joblib has compressed; and what names of
 # ledgers end in.
-_SQLITE, _PICKLE = b"SQLite format 3\0", b"\x80"
+_SQLITE = b"SQLite format 3\0"
+_PICKLE = b"\x80"
 _COMPRESSED = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"]\0\0")
 _LEDGERS = ("", ".ledger", ".sqlite", ".sqlite3", ".db")
 
@@ -79,7 +80,7 @@ def add_report_arguments(parser):
 
 
 def report_command(options):
-    """Return the report, or what file it was written to."""
+    """The report, or what file it was written to."""
     form = next((one for one in _MARKS if getattr(options, one) is not None), "json")
     out = getattr(options, form)
     if out not in (None, _STDOUT):
@@ -128,7 +129,7 @@ def _check_out(out, form, options):
 
 
 def _saved(path):
-    """Return the report that a file of JSON holds, or None if it does not begin like one."""
+    """The report that a file of JSON holds, or None if it does not begin like one."""
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
@@ -143,7 +144,7 @@ def _saved(path):
 
 
 def _ledger(path):
-    """Return the ledger of a file; a LedgerFileError says what a file without one is to the command."""
+    """The ledger of a file; a LedgerFileError says what a file without one is to the command."""
     is_ledger = os.path.splitext(path)[1].lower() in _LEDGERS
     if not os.path.exists(path) and not is_ledger:
         raise LedgerFileError(
@@ -212,7 +213,7 @@ _SHOWN = ("time", "estimator", "sampler", "epsilon", "total_epsilon", "status", 
 
 
 def show(options):
-    """Return the contents of a ledger, as text or JSON."""
+    """The contents of a ledger, as text or JSON."""
     ledger = PrivacyLedger.open(options.file)
     if options.json:
         return json.dumps(privacy_report(ledger), indent=2, allow_nan=False)
@@ -220,7 +221,7 @@ def show(options):
 
 
 def history(options):
-    """Return all charges of a ledger, oldest first, as a table or JSON."""
+    """All charges of a ledger, oldest first, as a table or JSON."""
     ledger = PrivacyLedger.open(options.file)
     if options.json:
         releases = privacy_report(ledger)["details"]["releases"]
@@ -239,7 +240,7 @@ def create(options):
 
 
 def describe(ledger):
-    """Return a ledger as readable text."""
+    """A ledger as readable text."""
     budget, records = ledger.budget, ledger.records()
     at_delta = f"at delta = {budget.delta:g}"
     spent = records[-1]["total_epsilon"] if records else 0.0
@@ -292,7 +293,7 @@ def add_ledger_arguments(parser):
 
 
 def ledger_command(options):
-    """Return the output of the command."""
+    """The output of the command."""
     return options.act(options)
 
 
@@ -343,7 +344,7 @@ def add_plan_arguments(parser):
 
 
 def plan_command(options):
-    """Return the plan, as text or JSON."""
+    """The plan, as text or JSON."""
     for name, estimators in _ONLY_FOR.items():
         if getattr(options, name) is not None and options.estimator not in estimators:
             raise ValueError(

@@ -47,7 +47,7 @@ _HARMLESS = re.compile(
 
 
 def to_native(values, name):
-    """Return a table or column as it is, or what a narwhals frame wraps.
+    """A table or column as it is, or what a narwhals frame wraps.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def to_native(values, name):
 
 
 def column_names(X):
-    """Return the names of a frame's columns, of whatever library, or None of what is no frame.
+    """The names of a frame's columns, of whatever library, or None of what is no frame.
 
     Tables of pyarrow have names beside columns, and ``columns`` are the cells themselves.
     """
@@ -78,7 +78,7 @@ def column_names(X):
 
 
 def sanitize_errors(read, *args, told, **options):
-    """Return the result of a function of private values, silently; an error that might quote one is replaced.
+    """The result of a function of private values, silently; an error that might quote one is replaced.
 
     scikit-learn reads arrays of all libraries as NumPy's, and checks that numbers are finite, whatever its
     configuration.
@@ -108,7 +108,7 @@ def sanitize_errors(read, *args, told, **options):
 
 
 def same_kind(error, text):
-    """Return a TypeError or ValueError with a text."""
+    """A TypeError or ValueError with a text."""
     return (TypeError if isinstance(error, TypeError) else ValueError)(text)
 
 
@@ -147,12 +147,12 @@ def refuse_fractions(numbers, name):
 
 
 def _holds_text(array):
-    """Tell whether an array of objects holds text, which NumPy would turn into numbers."""
+    """Whether an array of objects holds text, which NumPy would turn into numbers."""
     return array.dtype == object and any(isinstance(value, str | bytes) for value in array.flat)
 
 
 def holds_dates(values):
-    """Tell whether an array or nested list holds dates or durations, which NumPy would turn into numbers."""
+    """Whether an array or nested list holds dates or durations, which NumPy would turn into numbers."""
     array = np.asarray(values)
     if array.dtype != object:
         return array.dtype.kind in "mM"

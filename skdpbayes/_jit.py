@@ -48,7 +48,7 @@ def call_address(typing_context, address, arguments):
 
 
 def _part_of(vector, n_dimensions):
-    """Return (numba's type of a part of a vector, a function that generates it from where it begins)."""
+    """(numba's type of a part of a vector, a function that generates it from where it begins)."""
     kind = types.Array(vector.dtype, n_dimensions, "C", readonly=not vector.mutable)
 
     def generate(context, builder, signature, values):
@@ -67,7 +67,7 @@ def _part_of(vector, n_dimensions):
 
 @intrinsic
 def vector_at(typing_context, vector, first, size):
-    """Return a part of a vector, which does not keep the vector alive.
+    """A part of a vector, which does not keep the vector alive.
 
     A slice does, and checks its bounds, by some hundred lines of machine code for every use.
     """
@@ -77,6 +77,6 @@ def vector_at(typing_context, vector, first, size):
 
 @intrinsic
 def matrix_at(typing_context, vector, first, n_rows, n_columns):
-    """Return a part of a vector as a matrix, which does not keep the vector alive."""
+    """A part of a vector as a matrix, which does not keep the vector alive."""
     kind, generate = _part_of(vector, 2)
     return kind(vector, types.intp, types.intp, types.intp), generate

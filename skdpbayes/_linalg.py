@@ -35,7 +35,7 @@ def inv(matrix):
 
 
 def solve(matrix, right):
-    """Return ``A^-1 b`` for matrices (..., n, n), as `numpy.linalg.solve` does."""
+    """``A^-1 b`` for matrices (..., n, n), as `numpy.linalg.solve` does."""
 
     def by_inverse(matrix, right):
         columns = right[..., None] if right.ndim == 1 else right
@@ -46,7 +46,7 @@ def solve(matrix, right):
 
 
 def lstsq(matrix, right):
-    """Return the least-squares solution of least norm for a matrix of shape (m, n)."""
+    """The least-squares solution of least norm for a matrix of shape (m, n)."""
     return _first_finite(
         lambda a, b: np.linalg.lstsq(a, b)[0],
         lambda a, b: _finite(pinv(a) @ _finite(b)),
@@ -56,7 +56,7 @@ def lstsq(matrix, right):
 
 
 def pinv(matrix):
-    """Return the pseudo-inverse of a matrix of shape (m, n)."""
+    """The pseudo-inverse of a matrix of shape (m, n)."""
     return _first_finite(np.linalg.pinv, _floored_inverse, matrix)
 
 
@@ -94,7 +94,7 @@ def _each(function):
 
 
 def _scaled(matrix):
-    """Return ``B`` and ``k``, which is even."""
+    """``B`` and ``k``, which is even."""
     matrix = _finite(matrix)
     exponent = int(np.frexp(np.abs(matrix).max(initial=0.0))[1])
     exponent += exponent % 2  # A Cholesky factor is scaled by the root.

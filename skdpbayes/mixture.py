@@ -246,7 +246,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
     def _model(self, n_features, norm=None):
-        """Return the public numbers of the model, with defaults in place of None."""
+        """The public numbers of the model, with defaults in place of None."""
         norm = self._norm(n_features) if norm is None else norm
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
         if degrees is None:

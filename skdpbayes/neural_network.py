@@ -368,7 +368,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         return np.vstack(chunks)
 
     def _average(self, rows, draws):
-        """Return the log of the mean probability over draws of the layers."""
+        """The log of the mean probability over draws of the layers."""
         total = np.full((len(rows), self.n_outputs_), -np.inf)
         for number in range(len(self.posterior_samples_)):
             a = rows
@@ -381,7 +381,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         return total - np.log(len(self.posterior_samples_))
 
     def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
         last = len(self.layer_sizes_) - 1
         units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.layer_sizes_[1:-1], 1)}
         coords = {"feature": self._column_names(), **units, "class": self.classes_}

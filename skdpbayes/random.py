@@ -19,7 +19,7 @@ from .privacy.deferred_warnings import warn
 
 
 def private_generator(random_state=None):
-    """Return a generator for privacy noise.
+    """A generator for privacy noise.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def private_generator(random_state=None):
 
 
 def separate_generator(random_state, number):
-    """Return a generator for private choices beside the noise: of other random numbers, also for a seed.
+    """A generator for private choices beside the noise: of other random numbers, also for a seed.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def separate_generator(random_state, number):
 
 
 def child_generator(generator):
-    """Return a generator with a key that another draws, of which it takes as much whatever is drawn."""
+    """A generator with a key that another draws, of which it takes as much whatever is drawn."""
     from randomgen import AESCounter
 
     # Public: a key, and none of what is drawn with it.
@@ -88,7 +88,7 @@ def announce_seed():
 
 
 def has_seeds(estimator):
-    """Tell whether an estimator or one inside it is private and has a seed, or a scorer inside it does."""
+    """Whether an estimator or one inside it is private and has a seed, or a scorer inside it does."""
     parts = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
     scorers = (one for part in parts if isinstance(part, dict) for one in part.values())
     return any(map(_is_seeded, [estimator, *parts, *scorers]))
@@ -102,7 +102,7 @@ def _is_seeded(one):
 
 
 def public_generator(random_state=None):
-    """Return a generator for what is public anyway, e.g. where a chain starts: none of the private one's.
+    """A generator for what is public anyway, e.g. where a chain starts: none of the private one's.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ def run_in_blocks(advance, plan, work, verbose, label, watched=None):
 
 @cache
 def _libraries():
-    """Return the controller of the loaded libraries' threads; cores use SciPy's BLAS."""
+    """The controller of the loaded libraries' threads; cores use SciPy's BLAS."""
     return ThreadpoolController()
 
 
@@ -216,7 +216,7 @@ def compiler_announced(label, verbose):
 
 
 def drawing_bar(total):
-    """Return a `progress_bar` for draws that are made after all records were read."""
+    """A `progress_bar` for draws that are made after all records were read."""
     label, verbose = _running.get()
     return progress_bar(total, f"{label}, drawing", verbose)
 
@@ -259,7 +259,7 @@ class _Pace:
         self.blocks = 0
 
     def steps(self):
-        """Return how many steps to run next: few at first, then for a fraction of a second."""
+        """Number of steps to run next: few at first, then for a fraction of a second."""
         known = self.seconds.get(self.parallel)
         if known is None:
             return 1 if self.blocks == 0 else 4

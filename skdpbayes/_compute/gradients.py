@@ -65,7 +65,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _sources(root):
-    """Return the files that end up in compiled cores."""
+    """The files that end up in compiled cores."""
     # Compiled code takes constants from one module of `privacy`.
     files = [root / "_jit.py", root / "privacy" / "rounding.py"]
     for folder in ("_compute", "models", "samplers"):
@@ -86,7 +86,7 @@ _AS_IMPORTED = _hash(path.read_bytes() for path in _FILES)
 
 @cache
 def _fingerprint():
-    """Return a hash of the code that ends up in compiled cores."""
+    """A hash of the code that ends up in compiled cores."""
     # Parsing takes a tenth of a process's first fit, so the hash is kept for sources with the same bytes.
     name = f"sources-{_AS_IMPORTED}.{sys.implementation.cache_tag}"
     kept = IndexDataCacheFile(FunctionCache(_sources).cache_path, name, _AS_IMPORTED)
@@ -99,7 +99,7 @@ def _fingerprint():
 
 
 def _hash_of_code(root, as_imported):
-    """Return a hash of what files say to Python, and of where they are.
+    """A hash of what files say to Python, and of where they are.
 
     If they have changed since the package was imported, the hash of what was imported stands for it.
     """
@@ -112,7 +112,7 @@ def _hash_of_code(root, as_imported):
 
 
 def _code(text):
-    """Return a module's syntax tree without docstrings, written out without the places of its lines."""
+    """A module's syntax tree without docstrings, written out without the places of its lines."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
@@ -234,7 +234,7 @@ def _write(typing_context, value, address):
 
 @intrinsic
 def address_of(typing_context, job):
-    """Return the address of a job, which is good until the calling function returns."""
+    """The address of a job, which is good until the calling function returns."""
     expected = Entry.jobs[job.instance_class]
     if job != expected:
         raise TypingError(f"an entry takes {expected}, not {job}.")
@@ -249,7 +249,7 @@ def address_of(typing_context, job):
 
 @intrinsic
 def tuple_at(typing_context, pointer):
-    """Return the tuple that a pointer points to; its arrays count no references."""
+    """The tuple that a pointer points to; its arrays count no references."""
 
     def generate(context, builder, signature, values):
         value = context.unpack_value(builder, pointer.dtype, values[0])
@@ -282,7 +282,7 @@ def _lay_out(target, address):
 
 
 def compiled_layout(target):
-    """Return (a target as compiled code has it in memory, its number of records)."""
+    """(a target as compiled code has it in memory, its number of records)."""
     context = cpu_target.target_context
     size = context.get_abi_sizeof(context.get_data_type(typeof(target)))
     buffer = (ctypes.c_char * size)()
@@ -292,7 +292,7 @@ def compiled_layout(target):
 
 
 def cache_folder() -> str | None:
-    """Return the folder that holds compiled code, or None if there is none.
+    """The folder that holds compiled code, or None if there is none.
 
     numba creates a folder in it for each folder of sources.
     """
@@ -305,7 +305,7 @@ def cache_folder() -> str | None:
 
 
 def count_examples(target):
-    """Return a target's number of records."""
+    """A target's number of records."""
     return compiled_layout(target)[1]
 
 
@@ -320,7 +320,7 @@ def _each_chunk(entry, target, job, n_chunks):
 
 
 def several_cores():
-    """Return the address of the loop over chunks on several cores."""
+    """The address of the loop over chunks on several cores."""
     if not _loops:
         signature = types.int64(*[types.int64] * 4)
         _loops.append(_compiled_callback(signature, _each_chunk, True, parallel=True))
@@ -328,7 +328,8 @@ def several_cores():
 
 
 # For every constant of Python's, `do_chunks` would be compiled anew.
-ONE_CHUNK, NO_LOOP = np.int64(1), np.int64(0)
+ONE_CHUNK = np.int64(1)
+NO_LOOP = np.int64(0)
 
 
 @compilable
@@ -401,7 +402,9 @@ class _GradientSums(NamedTuple):
     prior: np.ndarray
 
 
-_VECTOR, _MATRIX, _NUMBERS = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+_VECTOR = types.float64[::1]
+_MATRIX = types.float64[:, ::1]
+_NUMBERS = types.int64[::1]
 
 
 def _add_chunk(target, theta, selection, count, chunks, chunk):
@@ -512,7 +515,7 @@ def _count_gradients(oracle):
 
 @compilable
 def _inner_point(oracle, theta):
-    """Return the parameters of the table at ``theta``."""
+    """The parameters of the table at ``theta``."""
     if oracle.shared_parameters == 0:
         return theta
     job = address_of(_Point(theta, oracle.inner))
@@ -554,7 +557,7 @@ def _evaluate(oracle, theta, members, count, loop):
 
 
 def sums_at(oracle, theta, loop, members=None):
-    """Return the sums of a table, or of the records with given numbers, and nothing else."""
+    """The sums of a table, or of the records with given numbers, and nothing else."""
     count = oracle.n_examples if members is None else members.size
     _evaluate(oracle, theta, members, count, loop)
     return oracle.sums.copy()
@@ -606,7 +609,7 @@ def cyclic_batches(n, n_batches):
 
 @compilable
 def next_batch(generator, batches):
-    """Return the numbers of the records whose turn it is; cut the table at random before the first."""
+    """The numbers of the records whose turn it is; cut the table at random before the first."""
     order, ends = batches.order, batches.ends
     if batches.turn[0] < 0:
         batches.turn[0] = 0
@@ -738,7 +741,7 @@ class _Potential(NamedTuple):
 
 @compilable
 def clip_loss(value, bound):
-    """Return the value, clipped to the bound on either side; 0 if it is not a number."""
+    """The value, clipped to the bound on either side; 0 if it is not a number."""
     if value != value:
         return 0.0
     return min(max(value, -bound), bound)
@@ -821,7 +824,7 @@ def _differences_of_oracle(oracle, theta, proposal, members, count, out):
 
 @compilable
 def log_ratio_of_all(oracle, theta, proposal, temperature, bound, chunks, loop):
-    """Return ``sum_i u_i`` over the whole table, on several cores if ``loop`` is an address."""
+    """``sum_i u_i`` over the whole table, on several cores if ``loop`` is an address."""
     job = address_of(_LossSums(theta, proposal, temperature, bound, chunks))
     do_chunks(oracle.sums, oracle.target, job, chunks.size, loop)
     total = 0.0
@@ -836,7 +839,7 @@ def _potential_at(oracle, theta):
 
 
 def potential_at(target, theta):
-    """Return ``-log p(theta)`` up to a constant."""
+    """``-log p(theta)`` up to a constant."""
     memory, n = compiled_layout(target)
     oracle = LossOracle(memory, memory.ctypes.data, 0, 0, _potential.address(target), n)
     return _potential_at(oracle, theta)

@@ -12,13 +12,13 @@ from .._errors import reraise_if_safe, sanitize_errors, to_native
 
 
 def is_collection(X):
-    """Tell whether a table is a Dask collection, without importing Dask."""
+    """Whether a table is a Dask collection, without importing Dask."""
     dask = sys.modules.get("dask")
     return dask is not None and dask.is_dask_collection(X)
 
 
 def header_of(X):
-    """Return the names and types of a table's columns, as a table without rows; None if it has neither."""
+    """The names and types of a table's columns, as a table without rows; None if it has neither."""
     if not hasattr(X, "shape"):
         return None
     if not hasattr(X, "columns"):
@@ -29,7 +29,7 @@ def header_of(X):
 
 
 def example_of(X):
-    """Return a made-up row with a collection's columns and types; other tables as they are."""
+    """A made-up row with a collection's columns and types; other tables as they are."""
     if not is_collection(X):
         return X
     if hasattr(X, "_meta_nonempty"):
@@ -120,7 +120,7 @@ def refuse_other_order_around():
 
 
 def index_of(X):
-    """Return a Dask frame without its columns, whose index can be computed, and any other table as it is."""
+    """A Dask frame without its columns, whose index can be computed, and any other table as it is."""
     return X[[]] if is_collection(X) and hasattr(X, "divisions") else X
 
 

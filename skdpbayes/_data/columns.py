@@ -60,7 +60,7 @@ def number_column(values, name):
 
 
 def finite_numbers(values, name):
-    """Return an array of finite numbers, in double precision."""
+    """An array of finite numbers, in double precision."""
     if holds_dates(values):
         raise ValueError(f"{name} holds dates or durations, and must hold real numbers.")
     told = reraise_if_safe(f"{name} must hold real numbers.")
@@ -83,7 +83,7 @@ def count_column(values, name):
 
 
 def column_of(values, name):
-    """Return a column as an array of one dimension; an empty one is of numbers."""
+    """A column as an array of one dimension; an empty one is of numbers."""
     values = array_of(values, name)
     if values.shape == (0,):
         return np.empty(0)
@@ -96,7 +96,7 @@ def column_of(values, name):
 
 
 def array_of(values, name):
-    """Return an array, in this process."""
+    """An array, in this process."""
     (values,) = in_memory(to_native(values, name))
     if sp.issparse(values):
         raise TypeError(f"{name} is sparse, but scores need dense columns: pass {name}.toarray().")
@@ -152,7 +152,7 @@ def label_set(classes):
 
 
 def _distinct(labels, name):
-    """Return the distinct labels, sorted."""
+    """The distinct labels, sorted."""
     try:
         return np.unique(labels)
     except Exception:  # Of NumPy's, or of labels of a class of their own.
@@ -162,7 +162,7 @@ def _distinct(labels, name):
 
 
 def looks_like_numbers(labels):
-    """Tell whether sorted labels are many, and most of them consecutive integers."""
+    """Whether sorted labels are many, and most of them consecutive integers."""
     if labels.size <= _MANY or labels.dtype.kind not in "iuf":
         return False
     return bool(np.mean(np.diff(labels) == 1) > 0.5)
@@ -173,7 +173,7 @@ def _numbers(n_classes):
 
 
 def labels_in(y, classes):
-    """Return the sorted labels: those that are declared or, if ``classes`` is None, those that occur."""
+    """The sorted labels: those that are declared or, if ``classes`` is None, those that occur."""
     if classes is not None:
         return label_set(classes)
     labels = _distinct(y, "y")
@@ -201,7 +201,7 @@ def labels_in(y, classes):
 
 
 def encode_labels(y, classes):
-    """Return the index of every row's label among ``classes``.
+    """The index of every row's label among ``classes``.
 
     The only condition on ``y`` is that it holds no others. Whether its entries are whole numbers, and how
     many different ones occur, must not be revealed.
@@ -230,7 +230,7 @@ def encode_labels(y, classes):
 
 
 def largest_weight(class_weight, n_classes, max_sample_weight):
-    """Return the public maximum of a record's weight, or None if all weights are 1.
+    """The public maximum of a record's weight, or None if all weights are 1.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def largest_weight(class_weight, n_classes, max_sample_weight):
 
 
 def effective_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
-    """Return the weights of all records, or None if all are 1.
+    """The weights of all records, or None if all are 1.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def effective_weights(class_weight, classes, labels, sample_weight, max_sample_w
 
 
 def own_weights(weights, n_samples):
-    """Return the records' own weights. All may be 0, because whether any is positive is private."""
+    """The records' own weights. All may be 0, because whether any is positive is private."""
     if isinstance(weights, Real):
         weights = np.full(n_samples, weights)
     told = reraise_if_safe("sample_weight must hold real numbers, one for each row.")

@@ -29,7 +29,7 @@ from .shards import Shard, Shards, of_target
 
 
 def mark_of(rows, key, number):
-    """Return the mark of the `Rows` of a partition.
+    """The mark of the `Rows` of a partition.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class DaskShards(Shards):
         self._groups = _groups(client, futures)
 
     def call(self, function, of_shards, *args):
-        """Return the results of a function for all shards, in their order."""
+        """The results of a function for all shards, in their order."""
         found = [None] * len(self.futures)
         self._groups.reverse()
         of_groups = [[of_shards[p] for p in group] for group in self._groups]
@@ -152,7 +152,7 @@ class DaskShards(Shards):
         return raised(found)
 
     def count(self, function, *args):
-        """Return the sum over shards, of integers; each worker adds up its own, and some those of others.
+        """The sum over shards, of integers; each worker adds up its own, and some those of others.
 
         So the client gets few results, however many workers there are.
         """
@@ -167,7 +167,7 @@ class DaskShards(Shards):
         return reduce(add, raised(self.client.gather(tasks)))
 
     def _asked(self, do, function, of_groups, args):
-        """Return the futures of one task for each group of shards.
+        """The futures of one task for each group of shards.
 
         The client sends messages every 10 ms, so all tasks go into one. Tasks of the previous pass are
         released only after that.
@@ -183,7 +183,7 @@ class DaskShards(Shards):
         )
 
     def chosen(self, numbers):
-        """Return the shards with the given indices."""
+        """The shards with the given indices."""
         own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
         return DaskShards(self.client, *own)
 
@@ -206,20 +206,20 @@ class DaskShards(Shards):
 
 @sizeof.register(Shard)
 def _size_of(shard):
-    """Return the size of a shard in bytes, by which Dask decides what to move to other workers or to disk."""
+    """The size of a shard in bytes, by which Dask decides what to move to other workers or to disk."""
     target = shard.target
     # Of tuples with more than ten entries, Dask looks at a random ten.
     return sum(map(sizeof, target)) if isinstance(target, tuple) else sizeof(target)
 
 
 def _name(function):
-    """Return a name for a task: it is visible, does not reveal arguments, and is unique among clients."""
+    """A name for a task: it is visible, does not reveal arguments, and is unique among clients."""
     named = getattr(function, "func", function)  # Of a partial.
     return f"{named.__name__.strip('_')}-{uuid4().hex}"
 
 
 def _groups(client, futures):
-    """Return the indices of the futures of each task: some of those on a worker, which are small together.
+    """The indices of the futures of each task: some of those on a worker, which are small together.
 
     There are as many tasks as the worker has threads, or more if they would need much of its memory.
     """
@@ -251,7 +251,7 @@ def raised(results):
 
 
 def failure(result):
-    """Return a result if it is a failure, else None."""
+    """A result if it is a failure, else None."""
     return result if isinstance(result, Failed) else None
 
 
@@ -262,7 +262,7 @@ def with_sanitized_traceback(function):
 
 
 def run_on_shard(function, shard, *args):
-    """Return the result of a function, or its failure; earlier failures are passed on."""
+    """The result of a function, or its failure; earlier failures are passed on."""
     if isinstance(shard, Failed):
         return shard
     try:
@@ -276,7 +276,7 @@ def run_on_shard(function, shard, *args):
 
 
 def as_read(shard, mark):
-    """Return a shard, or a failure if its rows are not those that were read first."""
+    """A shard, or a failure if its rows are not those that were read first."""
     if isinstance(shard, Failed) or shard.mark == mark:
         return shard
     return Failed(
@@ -289,14 +289,14 @@ def as_read(shard, mark):
 
 
 def make_one(function, shard, mark, args):
-    """Return the shard that a function makes from the target of another, or the failure."""
+    """The shard that a function makes from the target of another, or the failure."""
     shard = as_read(shard, mark)
     made = run_on_shard(function, shard if isinstance(shard, Failed) else shard.target, *args)
     return made if isinstance(made, Failed) else MarkedShard(made, mark)
 
 
 def map_shards(function, shards, marks, of_shards, args):
-    """Return the results of a function for each shard of a worker."""
+    """The results of a function for each shard of a worker."""
     shards = map(as_read, shards, marks)
     return [
         run_on_shard(function, shard, own, *args)
@@ -305,7 +305,7 @@ def map_shards(function, shards, marks, of_shards, args):
 
 
 def sum_shards(function, shards, marks, _, args):
-    """Return the sum of the results of a function for the targets of a worker's shards."""
+    """The sum of the results of a function for the targets of a worker's shards."""
     found = [
         run_on_shard(of_target, shard, function, args, {}) for shard in map(as_read, shards, marks)
     ]
@@ -313,12 +313,12 @@ def sum_shards(function, shards, marks, _, args):
 
 
 def add_results(results):
-    """Return the sum of some results, or the first failure among them."""
+    """The sum of some results, or the first failure among them."""
     return next(filter(failure, results), None) or reduce(add, results)
 
 
 def client_or_none(client):
-    """Return the given client, or the current one, or None."""
+    """The given client, or the current one, or None."""
     try:
         from distributed import get_client, secede
 
@@ -336,12 +336,12 @@ def client_or_none(client):
 
 
 def in_whole_rows(X):
-    """Return a collection whose partitions have all columns, as those of data frames always do."""
+    """A collection whose partitions have all columns, as those of data frames always do."""
     return X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
 
 
 def blocks_of(collection):
-    """Return the partitions of a collection, in their order.
+    """The partitions of a collection, in their order.
 
     Graphs are not optimised, because each column of a data frame could then get a shuffle of its own, with a
     different order of rows.
@@ -350,7 +350,7 @@ def blocks_of(collection):
 
 
 def aligned(part, X, n_blocks, name):
-    """Return the blocks of labels or weights that belong to the partitions of X."""
+    """The blocks of labels or weights that belong to the partitions of X."""
     chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
     if is_collection(part):
         if hasattr(part, "rechunk") and part.shape[0] == sum(chunks):
@@ -436,7 +436,7 @@ def map_blocks(function, X):
 
 
 def collection_of(blocks, none, sizes=None):
-    """Return a collection of partitions that are delayed.
+    """A collection of partitions that are delayed.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class ChosenRows(NamedTuple):
         return [take(list(block), names, *one, self.key, p) for p, (block, *one) in enumerate(own)]
 
     def of_part(self, part, X, name):
-        """Return a collection of the kept rows of a table, or of a column that belongs to it."""
+        """A collection of the kept rows of a table, or of a column that belongs to it."""
         if part is None:
             return None
         X, none = in_whole_rows(X), example_of(part)
@@ -102,7 +102,7 @@ class ChosenRows(NamedTuple):
 
 
 def choose_in_parts(groups, X, max_rows, random_state, client):
-    """Return the `ChosenRows` of a collection, chosen as `choose_with_firsts` does in memory.
+    """The `ChosenRows` of a collection, chosen as `choose_with_firsts` does in memory.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def choose_in_parts(groups, X, max_rows, random_state, client):
 
 
 def _numbered(codes):
-    """Return the numbers of persons, from 0, given an array of shape (n_rows, 2) with equal rows for one."""
+    """The numbers of persons, from 0, given an array of shape (n_rows, 2) with equal rows for one."""
     order = np.lexsort(codes.T)
     ordered = codes[order]
     is_new = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -155,7 +155,7 @@ def _numbered(codes):
 
 
 def _mark_partition(groups, key, number):
-    """Return the marks of a partition's persons, the kinds of labels, and the mark of all; or a failure."""
+    """The marks of a partition's persons, the kinds of labels, and the mark of all; or a failure."""
     return run_on_shard(_marked, groups, key, number)
 
 
@@ -202,7 +202,7 @@ def _bytes_of(label, most):
 
 
 def _take(rows, names, groups, mark, kept, key, number):
-    """Return the kept rows of what lies side by side in a partition, as a list, or the failure."""
+    """The kept rows of what lies side by side in a partition, as a list, or the failure."""
     failed = [one for one in (*rows, groups) if isinstance(one, Failed)]
     return (
         failed[0] if failed else run_on_shard(_taken, rows, names, groups, mark, kept, key, number)
@@ -262,7 +262,7 @@ class RemoteTable(Table):
         self.shards.__exit__(*error)
 
     def count(self, function, *args):
-        """Return the sum over shards of what a function of `Rows` computes, in integers."""
+        """The sum over shards of what a function of `Rows` computes, in integers."""
         return self.shards.count(function, *args)
 
     def target(self, make, remote):
@@ -275,7 +275,7 @@ class RemoteTable(Table):
 
 
 def read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate, only=None):
-    """Return the `RemoteTable` of a collection; parameters are those of `read_table`."""
+    """The `RemoteTable` of a collection; parameters are those of `read_table`."""
     _check(estimator, y)
     limit = getattr(estimator, "max_rows_per_group", None)
     protects_persons = has_persons(groups, limit)
@@ -311,7 +311,7 @@ def read_collection(estimator, X, y, sample_weight, exposure, groups, client, va
 
 
 def _classes(estimator, shards):
-    """Return the labels that are declared, or those that occur."""
+    """The labels that are declared, or those that occur."""
     declared = estimator.classes
     return labels_in(
         None if declared is not None else np.concatenate(shards.each(_distinct_labels)), declared
@@ -348,7 +348,7 @@ def _load(blocks, client, only, *how):
 
 
 def _read_part(block, key, number, how):
-    """Return the validated `Rows` of a partition as a `MarkedShard`, or the failure."""
+    """The validated `Rows` of a partition as a `MarkedShard`, or the failure."""
     rows = run_on_shard(_read_partition, block, *how)
     mark = run_on_shard(mark_of, rows, key, number)
     return mark if isinstance(mark, Failed) else MarkedShard(rows, mark)
@@ -356,7 +356,7 @@ def _read_part(block, key, number, how):
 
 @with_sanitized_traceback
 def _read_partition(block, only, labelled, validate, columns):
-    """Return the validated `Rows` of a partition, whose columns must be those the collection declares."""
+    """The validated `Rows` of a partition, whose columns must be those the collection declares."""
     X, y, *beside = block
     check_consistent_length(X, y, *beside)
     if X.shape[0] == 0:

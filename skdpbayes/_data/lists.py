@@ -12,7 +12,8 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from .._errors import column_names
 
-_TEXT, _NUMBERS = "text", "numbers"
+_TEXT = "text"
+_NUMBERS = "numbers"
 # How names of types begin, in lower case: of NumPy, pandas, polars and Arrow.
 _BEGINNINGS = {
     _TEXT: (

@@ -26,7 +26,7 @@ _NOT_COMPARED = "groups must be a column of labels, which can be compared."
 
 
 def check_groups(groups, max_rows, n_samples, **beside):
-    """Return the index of every row's person, or None if rows are protected.
+    """The index of every row's person, or None if rows are protected.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def has_persons(groups, max_rows):
 
 
 def number_persons(groups, n_samples, **beside):
-    """Return the index of every row's person, from 0.
+    """The index of every row's person, from 0.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def number_persons(groups, n_samples, **beside):
 
 
 def count_persons(persons):
-    """Return how many persons there are, given the index of every row's."""
+    """Number of persons there are, given the index of every row's."""
     return int(persons.max()) + 1 if persons.size else 0
 
 
@@ -143,12 +143,12 @@ def rows_in_order():
 
 
 def choose_rows(persons, max_rows, random_state):
-    """Return the indices of the rows that are kept, in ascending order, as `choose_with_firsts`."""
+    """The indices of the rows that are kept, in ascending order, as `choose_with_firsts`."""
     return choose_with_firsts(persons, max_rows, random_state)[0]  # Proposition 60.
 
 
 def choose_with_firsts(persons, max_rows, random_state):
-    """Return the indices of the rows that are kept, in ascending order, and which of these are firsts.
+    """The indices of the rows that are kept, in ascending order, and which of these are firsts.
 
     Parameters
     ----------

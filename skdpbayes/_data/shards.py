@@ -44,7 +44,7 @@ class Shard:
         return Shard, (self.target,)
 
     def gradient(self, members, theta, n_sums):
-        """Return the sum of gradients of all records, or of those with given numbers."""
+        """The sum of gradients of all records, or of those with given numbers."""
         # Threads that ask at the same time need an oracle each.
         kind = members is None, n_sums
         oracle = self._oracles.pop(kind, None) or self._oracle(*kind)
@@ -100,7 +100,7 @@ class Shards:
         raise NotImplementedError
 
     def own_args(self, args, numbered):
-        """Return the arguments of a function, other than the target, for each shard."""
+        """The arguments of a function, other than the target, for each shard."""
         firsts = (self._ends - self.sizes).tolist()
         return [(first, *args) if numbered else args for first in firsts]
 
@@ -116,15 +116,15 @@ class Shards:
         return self.chosen(full)
 
     def chosen(self, numbers):
-        """Return the shards with given numbers."""
+        """The shards with given numbers."""
         raise NotImplementedError
 
     def count(self, function, *args):
-        """Return the sum over shards of a function's results, which add up exactly, as integers do."""
+        """The sum over shards of a function's results, which add up exactly, as integers do."""
         return reduce(add, self.each(function, *args))
 
     def total(self, function, *args, **options):
-        """Return the sum over shards of a function's results: arrays, numbers, None or tuples of them."""
+        """The sum over shards of a function's results: arrays, numbers, None or tuples of them."""
         return exact_sum(self.each(function, *args, **options))
 
     def __enter__(self):
@@ -142,7 +142,7 @@ class Shards:
         return shards
 
     def failure(self):
-        """Return the first error that was kept, or None."""
+        """The first error that was kept, or None."""
         return next((p.error for p in (self, *self._children) if p.error is not None), None)
 
     def _answer(self, theta, n_theta, members, count, out, n_out, answered):
@@ -159,7 +159,7 @@ class Shards:
         return 1
 
     def _split(self, members):
-        """Return the numbers that records have within their shards, a list for each shard; None means all."""
+        """The numbers that records have within their shards, a list for each shard; None means all."""
         if members is None:
             return [None] * len(self.sizes)
         shard = np.searchsorted(self._ends, members, side="right")
@@ -181,13 +181,13 @@ class LocalShards(Shards):
         self.shards = shards
 
     def call(self, function, of_shards, *args):
-        """Return a function's result for each shard, in their order."""
+        """A function's result for each shard, in their order."""
         return [
             function(shard, own, *args) for shard, own in zip(self.shards, of_shards, strict=True)
         ]
 
     def chosen(self, numbers):
-        """Return the shards with given numbers."""
+        """The shards with given numbers."""
         return LocalShards([self.shards[p] for p in numbers], [self.sizes[p] for p in numbers])
 
     def kept(self, function, *args, numbered=False, instead=False):
@@ -205,12 +205,12 @@ def _numbers(address, size, kind):
 
 
 def of_target(shard, function, args, options):
-    """Return a function's result for a shard's target."""
+    """A function's result for a shard's target."""
     return function(shard.target, *args, **options)
 
 
 def exact_sum(results):
-    """Return the sum of arrays, numbers, or tuples of them, rounded once; None of Nones."""
+    """The sum of arrays, numbers, or tuples of them, rounded once; None of Nones."""
     first = results[0]
     if first is None:
         return None
@@ -228,7 +228,7 @@ def _shards_of(target):
 
 
 def total(function, target, *args, **options):
-    """Return the sum that a function computes over a target's records, wherever the records are.
+    """The sum that a function computes over a target's records, wherever the records are.
 
     ``function`` takes a target, ``args`` and ``options``, and is a sum over records.
     """

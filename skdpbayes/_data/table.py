@@ -134,7 +134,7 @@ def validate_table(
 
 
 def validate_objects(estimator, X, told, *, reset):
-    """Return the cells of a table of any kind as objects, of shape (n_samples, n_features).
+    """The cells of a table of any kind as objects, of shape (n_samples, n_features).
 
     ``told`` is as for `sanitize_errors`.
 
@@ -183,7 +183,7 @@ def _table_error(error, X):
 
 
 def _objects_of(X):
-    """Return {name: column} of a frame of pandas, of those that hold objects."""
+    """{name: column} of a frame of pandas, of those that hold objects."""
     if not (_is_frame(X) and hasattr(X, "iloc")):
         return {}
     return {str(X.columns[j]): X.iloc[:, j] for j in _places_of_objects(X)}
@@ -194,7 +194,7 @@ def _places_of_objects(X):
 
 
 def _no_numbers(X):
-    """Return the names of columns of objects that are no numbers."""
+    """The names of columns of objects that are no numbers."""
 
     def is_none(column):
         try:
@@ -208,7 +208,7 @@ def _no_numbers(X):
 
 
 def _without_na(X):
-    """Return a table with NaN in the place of pandas.NA among objects, which NumPy does not read."""
+    """A table with NaN in the place of pandas.NA among objects, which NumPy does not read."""
     if isinstance(X, np.ndarray) and X.dtype == object:
         missing = np.array([is_pandas_na(cell) for cell in X.flat], bool).reshape(X.shape)
         return np.where(missing, np.nan, X) if missing.any() else X
@@ -323,12 +323,12 @@ class Table:
         return function(self.rows, *args)
 
     def target(self, make, remote):
-        """Return the target that ``make`` builds from `Rows`; tables elsewhere use ``remote``, too."""
+        """The target that ``make`` builds from `Rows`; tables elsewhere use ``remote``, too."""
         return make(self.rows)
 
 
 def chosen_rows(X, only):
-    """Return the rows of a validated table of which an array tells that they are wanted; all for None."""
+    """The rows of a validated table of which an array tells that they are wanted; all for None."""
     if only is None:
         return X
     if only.shape != X.shape[:1]:
@@ -340,7 +340,7 @@ def chosen_rows(X, only):
 
 
 def prepared(estimator, classes, sample_weight):
-    """Return a function, with public arguments only, that makes of validated `Rows` what targets are made of.
+    """A function, with public arguments only, that makes of validated `Rows` what targets are made of.
 
     Parameters
     ----------
@@ -360,14 +360,14 @@ def prepared(estimator, classes, sample_weight):
 
 
 def encoded(rows, classes, class_weight, largest):
-    """Return `Rows` with encoded labels and effective weights."""
+    """`Rows` with encoded labels and effective weights."""
     labels = encode_labels(rows.labels, classes)
     weights = effective_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
     return Rows(rows.X, labels, weights)
 
 
 def numbered(rows, least, largest, counts):
-    """Return `Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
+    """`Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
     count = rows.X.shape[0]
     # scikit-learn looks for NaN only.
     if np.asarray(rows.labels).dtype.kind == "O" and any(one is None for one in rows.labels):
@@ -380,7 +380,7 @@ def numbered(rows, least, largest, counts):
 
 
 def logarithms(exposure, n_rows):
-    """Return the logarithms of exposures, of shape (n_rows,), or None of None."""
+    """The logarithms of exposures, of shape (n_rows,), or None of None."""
     if exposure is None:
         return None
     exposure = exposures(exposure, n_rows)
@@ -392,7 +392,7 @@ def logarithms(exposure, n_rows):
 
 
 def _with_nan(values):
-    """Return `doubles`; what types of pandas have in the place of missing values is NaN."""
+    """`doubles`; what types of pandas have in the place of missing values is NaN."""
     if hasattr(values, "to_numpy") and hasattr(values, "isna"):
         values = values.to_numpy(dtype=object, na_value=np.nan)
     return doubles(values)

@@ -61,9 +61,12 @@ from .model_checks import to_arviz
 # Share of the squared mu.
 BOUNDS_SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
-_SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
+_SAFE = 12.0
+_HIGHEST = 0.95
+_LOWEST = 0.5
 # The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
-_HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.75
+_HIGHEST_RESPONSE = 0.99
+_LOWEST_RESPONSE = 0.75
 _SHARPEST = 128.0
 # What to pass instead of bounds that are released.
 _PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
@@ -71,7 +74,7 @@ _ROOM = 1.0 + 1e-8
 
 
 def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
-    """Return a plan that begins with the release of a norm, or of bounds of responses.
+    """A plan that begins with the release of a norm, or of bounds of responses.
 
     Parameters
     ----------
@@ -124,7 +127,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
 
 
 def _rest(budget, choice):
-    """Return the budget that a choice leaves."""
+    """The budget that a choice leaves."""
 
     def excess(noise):
         if noise == 0:
@@ -161,7 +164,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
 
 
 def _draw(plan, table, estimator, generator):
-    """Return the norm and the quantiles of responses that are drawn; None and () if none are."""
+    """The norm and the quantiles of responses that are drawn; None and () if none are."""
     norm, responses, how = None, (), (plan.norm.log_odds_range, generator, plan.n_samples)
     if plan.norm.quantile is not None:
         # Proposition 62.
@@ -183,7 +186,7 @@ def _responses(rows):
 
 
 def _at_bounds(estimator, plan, model, at_norm, norm, responses):
-    """Return the model and the plan at what was drawn, or those before it where none can be made there.
+    """The model and the plan at what was drawn, or those before it where none can be made there.
 
     What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
     made for, whatever is drawn.
@@ -216,7 +219,7 @@ def _at_bounds(estimator, plan, model, at_norm, norm, responses):
 
 
 def posterior_disclosures(estimator):
-    """Return the bounds that a private posterior uses: its parameters, defaults, and what it released.
+    """The bounds that a private posterior uses: its parameters, defaults, and what it released.
 
     Parameters
     ----------
@@ -255,7 +258,7 @@ def _norm(estimator):
 
 
 def _learns_norm(estimator):
-    """Tell whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
+    """Whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
     plan = getattr(estimator, "plan_", None)
     if plan is None:
         return estimator._releases_norm
@@ -360,13 +363,13 @@ class PrivatePosteriorMixin(Prepaid):
         return ()
 
     def _norm(self, n_features):
-        """Return the norm to which rows are clipped."""
+        """The norm to which rows are clipped."""
         unknown = self.data_norm is None or isinstance(self.data_norm, str)
         norm = np.sqrt(n_features) if unknown else self.data_norm
         return checked_norm(norm, "data_norm")
 
     def _public_size(self, n_samples):
-        """Return the number of rows that plans may use, given the number of rows or of persons."""
+        """The number of rows that plans may use, given the number of rows or of persons."""
         limit = self.max_rows_per_group
         if limit is not None and limit > 1 and self.neighboring_relation == "replace_one":
             return self._public_size_of_persons(int(n_samples) * int(limit))
@@ -388,11 +391,11 @@ class PrivatePosteriorMixin(Prepaid):
         return 0.0
 
     def _sampler(self):
-        """Return the sampler object that makes plans."""
+        """The sampler object that makes plans."""
         return resolve_sampler(self.sampler)
 
     def _make_plan(self, bounds, n_samples):
-        """Return the sampler's plan for a target's public numbers."""
+        """The sampler's plan for a target's public numbers."""
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
@@ -409,13 +412,13 @@ class PrivatePosteriorMixin(Prepaid):
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
 
     def _plan_of_budget(self, bounds, n_samples):
-        """Return a function that maps a budget for rows to the sampler's plan."""
+        """A function that maps a budget for rows to the sampler's plan."""
         return partial(
             self._sampler().plan, bounds, n_samples, n_draws=resolve_auto(self.n_draws, int)
         )
 
     def _column_names(self):
-        """Return the names of the columns: of the table, of the steps before, or x0, x1, and so on."""
+        """The names of the columns: of the table, of the steps before, or x0, x1, and so on."""
         names = getattr(self, "feature_names_in_", self._told_names)
         if names is None and self._names_in_pipeline is not None:
             names = self._names_in_pipeline()
@@ -542,7 +545,7 @@ def check_number_of_draws(n_draws):
 
 
 def choose_draws(kept, n_draws, random_state):
-    """Return the indices of some of the draws that were kept, in ascending order; all of them for None.
+    """The indices of some of the draws that were kept, in ascending order; all of them for None.
 
     Raises
     ------

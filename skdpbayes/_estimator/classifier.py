@@ -104,7 +104,7 @@ def normalized(shares):
 
 
 def log_probabilities(X, scale, draws, data_norm, weights=None):
-    """Return the log of the classes' mean probabilities over draws.
+    """The log of the classes' mean probabilities over draws.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def log_probabilities(X, scale, draws, data_norm, weights=None):
 
 
 def fits_single_precision(draws, norm):
-    """Tell whether logits of rows up to a norm, constant included, fit single precision."""
+    """Whether logits of rows up to a norm, constant included, fit single precision."""
     lengths = np.linalg.norm(draws, axis=1)
     return len(draws) > 1 and 1e-15 < norm < 1e15 and norm * lengths.max() < _LARGEST_LOGIT
 
@@ -205,7 +205,7 @@ def average_softmax(logits, weights):
 
 
 def _on_log_scale(mean, weights, exact):
-    """Return the logs of mean probabilities; ``exact(rows)`` returns each draw's log probabilities."""
+    """The logs of mean probabilities; ``exact(rows)`` returns each draw's log probabilities."""
     n_draws = weights.size
     # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
     log_mean = np.log(mean / sum(mean.T)[:, None])

@@ -104,7 +104,7 @@ def reorder(part, order):
 
 
 def _pivot(draws):
-    """Return the one of a few draws along the chain that is nearest to the others."""
+    """The one of a few draws along the chain that is nearest to the others."""
     count = draws.weights.shape[0]
     few = np.unique(np.linspace(0, count - 1, _PIVOT_CANDIDATES).astype(int))
     candidates = _Components(*(part[few] for part in draws))
@@ -119,7 +119,7 @@ def _pivot(draws):
 
 
 def _mean_components(draws, order):
-    """Return the reference that is nearest to the relabelled draws."""
+    """The reference that is nearest to the relabelled draws."""
     weights, means = reorder(draws.weights, order), reorder(draws.means, order)
     shares = weights / weights.sum(axis=0)
     center = np.einsum("sk,skj->kj", shares, means)
@@ -157,7 +157,7 @@ def _cross_entropies(draws, reference):
 
 
 def _assign(draws, reference):
-    """Return every draw's best permutation, and the sum of their costs."""
+    """Every draw's best permutation, and the sum of their costs."""
     costs = _cross_entropies(draws, reference)
     order = np.array([linear_sum_assignment(cost)[1] for cost in costs])
     return order, float(np.take_along_axis(costs, order[:, :, None], axis=2).sum())
@@ -252,7 +252,7 @@ def relabelled(weights, means, factors, covariance_type, order=None):
 
 
 def _covariances_of(factors):
-    """Return the inverses of ``F F^T``, for matrices of shape (S, 1 or K, d, d) or for numbers."""
+    """The inverses of ``F F^T``, for matrices of shape (S, 1 or K, d, d) or for numbers."""
     if factors.ndim < 4:
         return factors**-2.0
     inverse = inv(factors)
@@ -261,7 +261,7 @@ def _covariances_of(factors):
 
 
 def log_density(X, mixtures):
-    """Return the log of the density averaged over the draws, of shape (n,)."""
+    """The log of the density averaged over the draws, of shape (n,)."""
     log_sums = np.full(X.shape[0], -np.inf)
     for rows, block in _log_joint_blocks(X, mixtures):
         log_sums[rows] = np.logaddexp(log_sums[rows], logsumexp(block, axis=(0, 1)))
@@ -269,7 +269,7 @@ def log_density(X, mixtures):
 
 
 def mean_responsibilities(X, mixtures):
-    """Return the probabilities of the components, averaged over the draws, of shape (n, K)."""
+    """The probabilities of the components, averaged over the draws, of shape (n, K)."""
     sums = np.zeros((X.shape[0], mixtures.weights.shape[1]))
     for rows, block in _log_joint_blocks(X, mixtures):
         sums[rows] += softmax(block, axis=1).sum(axis=0).T
@@ -340,7 +340,9 @@ COVARIANCE_DIMS = {
 }
 # Number of draws for deviations without privacy; rows sampled at once, of which at least one in _RAREST must
 # be within the bounds.
-_FEW, _TRIED, _RAREST = 400, 10_000, 1000
+_FEW = 400
+_TRIED = 10_000
+_RAREST = 1000
 
 
 class MixtureDrawsMixin:
@@ -616,7 +618,7 @@ class MixtureDrawsMixin:
         )
 
     def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
         draws, features = self.posterior_samples_, self._column_names()
         dims = COVARIANCE_DIMS[self.covariance_type]
         coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}

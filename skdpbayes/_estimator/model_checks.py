@@ -22,19 +22,26 @@ from scipy.stats import chi2
 _SURPRISES = (0.006, 0.003)
 # A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
 # it, and by how many of its deviations it may be moved, as far as so many draws tell.
-_WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
+_WIDE = 4.0
+_FOLLOWED = 0.6
+_MOVED = 0.8
+_ENOUGH_DRAWS = 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
 _RARE = 3.0
 # By what factor the share of the rarest class may be known, and the largest share, relative to that of equal
 # classes, that is called rare.
-_TOLD_WITHIN, _IS_RARE = 6.0, 0.5
+_TOLD_WITHIN = 6.0
+_IS_RARE = 0.5
 # Mean square of what was released at several points, in the deviations that it is believed to have, and how
 # improbable it is.
-_CONTRADICTION, _IMPROBABLE = 2.5, 1e-5
+_CONTRADICTION = 2.5
+_IMPROBABLE = 1e-5
 # Deviations of errors, and of responses, over half the width of bounds: one of numbers between them is 0.58
 # at most, unless most are near both ends. Their mean is at least so many deviations from an end, unless three
 # of four are there.
-_OF_BOUNDS, _OF_BOTH, _FROM_AN_END = 0.62, 0.72, 0.4
+_OF_BOUNDS = 0.62
+_OF_BOTH = 0.72
+_FROM_AN_END = 0.4
 # How well the mean has to be known for that, over half the width.
 _KNOWN_WITHIN = 0.03
 _CONTRADICTED = (
@@ -53,7 +60,8 @@ _HIDDEN_DIRECTIONS = (
 )
 # The share of counts at the largest one from which on most of what there is lies beyond, and by how many
 # deviations squares of residuals fall short of Poisson's law.
-_REACHED, _SHORT = 0.8, 3.0
+_REACHED = 0.8
+_SHORT = 3.0
 # The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
 # 2% of fits exceed it.
 _FEW_TRIALS = math.log(50.0)
@@ -72,7 +80,8 @@ _MOST_DISPERSED = 8.0
 # How many columns are named in a warning.
 _NAMED = 6
 # Shares of the largest possible second moment: that along one direction, and all of it.
-_DOMINATED, _FULL = 0.94, 0.9
+_DOMINATED = 0.94
+_FULL = 0.9
 
 
 def model_checks(draws, model, plan, released, names):
@@ -162,13 +171,13 @@ def skewed_errors(released):
 
 
 def inconsistent_releases(released):
-    """Tell whether looks contradict each other, more than noise may do."""
+    """Whether looks contradict each other, more than noise may do."""
     square, n = released.get("contradiction", 0.0), released.get("contradiction_of", 0)
     return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
 
 
 def responses_at_bounds(released, draws, model):
-    """Return a tuple with a warning if most responses are at the ends of their bounds, else an empty one.
+    """A tuple with a warning if most responses are at the ends of their bounds, else an empty one.
 
     Parameters
     ----------
@@ -218,7 +227,7 @@ def _of_responses(moment, draws, model, errors):
 
 
 def class_below_noise(released, draws, n_samples):
-    """Return a tuple with a warning if noise hides how many rows the rarest class has, else an empty one.
+    """A tuple with a warning if noise hides how many rows the rarest class has, else an empty one.
 
     Parameters
     ----------
@@ -243,7 +252,7 @@ def class_below_noise(released, draws, n_samples):
 
 
 def rare_events(draws, model):
-    """Return a tuple with a warning if rates of counts are far below 1, else an empty one.
+    """A tuple with a warning if rates of counts are far below 1, else an empty one.
 
     A chain starts at rates of 1, and hardly comes to an end where there are as good as none.
     """
@@ -262,7 +271,7 @@ def rare_events(draws, model):
 
 
 def counts_at_max(released, model):
-    """Return a tuple with a warning if nearly all counts are at the largest one, else an empty one."""
+    """A tuple with a warning if nearly all counts are at the largest one, else an empty one."""
     share = released.get("share_of_largest", 0.0)
     if share < _REACHED:
         return ()
@@ -275,7 +284,7 @@ def counts_at_max(released, model):
 
 
 def underdispersed_counts(released):
-    """Return a tuple with a warning if counts vary less than Poisson's law says, else an empty one.
+    """A tuple with a warning if counts vary less than Poisson's law says, else an empty one.
 
     Parameters
     ----------
@@ -331,7 +340,7 @@ def surprise(draws, scale):
 
 
 def prior_too_narrow(subject, name, scale, draws):
-    """Return a tuple with a warning that a prior scale that was set is too narrow."""
+    """A tuple with a warning that a prior scale that was set is too narrow."""
     size = math.sqrt(np.mean(draws**2)) / scale
     if subject == "coefficients":
         cause = "shrinks them, and intervals"
@@ -345,7 +354,7 @@ def prior_too_narrow(subject, name, scale, draws):
 
 
 def prior_dominated(draws, scale, usual):
-    """Return a tuple with a warning if a wide prior decides how large coefficients are, else an empty one.
+    """A tuple with a warning if a wide prior decides how large coefficients are, else an empty one.
 
     A normal law of many coefficients is sure of their length: ten with a deviation of 10 are about 32 long,
     and nearly never 10. Where noise hides the difference of large ones from larger ones, the prior decides.
@@ -367,7 +376,7 @@ def prior_dominated(draws, scale, usual):
 
 
 def clipped(released, model, plan):
-    """Return a tuple with a warning if rows are about as long as the norm allows, else an empty one.
+    """A tuple with a warning if rows are about as long as the norm allows, else an empty one.
 
     Rows that have this norm on purpose cannot be told from rows that are cut to it, unless a column is
     binary. Nothing is said of a norm that was chosen privately.
@@ -385,7 +394,7 @@ def clipped(released, model, plan):
 
 
 def single_direction(released):
-    """Return a tuple with a warning if all rows lie along a single direction, else an empty one.
+    """A tuple with a warning if all rows lie along a single direction, else an empty one.
 
     Rows that are scaled to ``data_norm`` on purpose differ in their directions; those of columns that are
     not scaled, which are clipped to it, hardly do.
@@ -425,7 +434,7 @@ _COLUMNS = 64
 
 
 def effective_size(draws):
-    """Return the smallest effective sample size of a chain's coordinates.
+    """The smallest effective sample size of a chain's coordinates.
 
     Parameters
     ----------
@@ -452,7 +461,7 @@ def _effective_sizes(draws):
 
 
 def low_ess_warnings(draws, plan):
-    """Return a tuple with a warning if a chain without privacy is too short, else an empty one.
+    """A tuple with a warning if a chain without privacy is too short, else an empty one.
 
     With privacy the budget limits the length of a chain, and the plan warns of it.
     """

@@ -39,11 +39,14 @@ from .summaries import warn_unless_calibrated
 
 # Evaluations at most, how many come between two that halve a bracket, and the error of a number that is left,
 # relative to the deviation of its law.
-_MOST, _HALVED, _ENOUGH = 200, 8, 1e-7
+_MOST = 200
+_HALVED = 8
+_ENOUGH = 1e-7
 # Relative error of a count that is left: larger ones are not exact.
 _OF_COUNT = 1e-9
 # Probabilities are kept from 0 and 1, and counts within the square root.
-_LEAST, _IN_ROOT = 1e-16, 0.75
+_LEAST = 1e-16
+_IN_ROOT = 0.75
 
 
 @np.errstate(invalid="ignore", over="ignore")
@@ -184,7 +187,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return self.plan_.bounds.family
 
     def _noise(self) -> Any:
-        """Return the noise deviations of the draws, of shape (n_draws,), or None."""
+        """The noise deviations of the draws, of shape (n_draws,), or None."""
         return None
 
     def _origin(self) -> Any:

@@ -27,7 +27,7 @@ _FEW = 400
 
 
 def interval_ends(estimator, level, draws):
-    """Return the ends of posterior intervals, along a last axis of length 2.
+    """The ends of posterior intervals, along a last axis of length 2.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def interval_ends(estimator, level, draws):
 
 
 def enough_draws(estimator, draws=None):
-    """Return the draws of a fitted estimator, or new ones if there are few and new ones are free."""
+    """The draws of a fitted estimator, or new ones if there are few and new ones are free."""
     if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:
         return estimator.sample_posterior(_FEW, random_state=0)
     return estimator.posterior_samples_ if draws is None else draws
@@ -120,7 +120,7 @@ def statement_table(draws, index, level):
 
 
 def median_table(draws, index, level, null=0.0, moments=True):
-    """Return a `statement_table` of any functions of coefficients, which leads with medians.
+    """A `statement_table` of any functions of coefficients, which leads with medians.
 
     Unlike a mean, the median of a bent function is the function of a median, and within every interval.
 
@@ -142,7 +142,7 @@ def _moments(draws):
 
 
 def _quantiles(draws, level, null=0.0):
-    """Return the ends of intervals, and probabilities of being larger than ``null``."""
+    """The ends of intervals, and probabilities of being larger than ``null``."""
     check_level(level)
     interval = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     ends = dict(zip(names_of_ends(level), interval, strict=True))
@@ -150,7 +150,7 @@ def _quantiles(draws, level, null=0.0):
 
 
 def names_of_ends(level):
-    """Return the percentages that the ends of an interval are called."""
+    """The percentages that the ends of an interval are called."""
     return [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
 
 
@@ -328,7 +328,7 @@ class CoefficientsMixin:
         return statement_table(flat, self._coefficient_index(), level)
 
     def _coefficient_index(self):
-        """Return an index with one entry for each coefficient, by class with more than two."""
+        """An index with one entry for each coefficient, by class with more than two."""
         names = append_intercept(self._column_names(), self.posterior_samples_.shape[2])
         labels = self._posterior_variables()[1].get("class", ())
         return coefficient_index(names, labels if len(labels) > 1 else None)
@@ -346,7 +346,7 @@ class CoefficientsMixin:
         )
 
     def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
         draws, n_features = self.posterior_samples_, self.n_features_in_
         coords = {"feature": self._column_names()}
         blocks: tuple[str, ...] = ()
@@ -363,7 +363,7 @@ class CoefficientsMixin:
 
 
 def append_intercept(columns, length):
-    """Return the names of coefficients: those of their columns, and of a constant if there is one more."""
+    """The names of coefficients: those of their columns, and of a constant if there is one more."""
     names = [str(name) for name in columns]
     if length == len(names):
         return names
@@ -371,7 +371,7 @@ def append_intercept(columns, length):
 
 
 def coefficient_index(names, labels=None):
-    """Return an index of names, by class if there are labels; an ImportError without pandas."""
+    """An index of names, by class if there are labels; an ImportError without pandas."""
     pd = required_pandas()
     if labels is None:
         return pd.Index(names, name="coefficient")

@@ -69,7 +69,7 @@ _listener: ContextVar[Any] = ContextVar("listener", default=None)
 def audited_release(
     passage: ReleaseEvent, release: Callable[[], Any], generator: np.random.Generator
 ) -> Any:
-    """Return ``release()``, or what a listener makes of it.
+    """``release()``, or what a listener makes of it.
 
     A sampler of your own that adds its noise in here can be replayed.
 
@@ -102,7 +102,7 @@ def audited_release(
 
 
 def is_observed() -> bool:
-    """Tell whether somebody listens."""
+    """Whether somebody listens."""
     return _listener.get() is not None
 
 
@@ -231,7 +231,7 @@ def trace_chain(
 
 
 def traced_rows(draws: np.ndarray, kept: np.ndarray, number: int) -> np.ndarray:
-    """Return the rows of the draws of a step, of which there is one or none."""
+    """The rows of the draws of a step, of which there is one or none."""
     return draws[np.searchsorted(kept, number) : np.searchsorted(kept, number, "right")]
 
 
@@ -264,7 +264,7 @@ def traced_steps(advance: Callable[[int, int, int], Any], watched: TracedChain) 
 
 
 def _looked_at(n_steps, generator):
-    """Return the numbers of steps whose noise is looked at."""
+    """The numbers of steps whose noise is looked at."""
     if n_steps <= _LOOKED_AT:
         return set(range(n_steps))
     evenly = np.linspace(0, n_steps - 1, _LOOKED_AT // 2).astype(int).tolist()
@@ -283,25 +283,25 @@ class _Step:
         self.begun = generator.bit_generator.state
 
     def taken(self, advance):
-        """Return all numbers that it leaves behind."""
+        """All numbers that it leaves behind."""
         for array, values in zip(self.memory, self.before, strict=True):
             array[...] = values
         advance(self.number, self.number + 1, 0)
         return np.concatenate([array.ravel() for array in self.memory])
 
     def numbers(self, advance):
-        """Return the numbers to which noise is added, with the noise."""
+        """The numbers to which noise is added, with the noise."""
         return self.taken(advance)[: self.before[0].size]
 
     def outcome(self, advance):
-        """Return the same, and leave the generator as it is: the step is yet to be taken."""
+        """The same, and leave the generator as it is: the step is yet to be taken."""
         state = self.generator.bit_generator.state
         found = self.numbers(advance)
         self.generator.bit_generator.state = state
         return found
 
     def is_followed(self, follows, values):
-        """Tell whether all that it left behind follows from its numbers with noise."""
+        """Whether all that it left behind follows from its numbers with noise."""
         state = self.generator.bit_generator.state
         self.generator.bit_generator.state = self.begun
         first, *others = _parts(self.memory, values)

@@ -60,7 +60,7 @@ _WEIGHT_BITS = 140
 
 
 def choose_zero_crossing(sums, log_weights, log_odds_range, records_moved, generator):
-    """Return the number of a point at which a sum is nearly zero.
+    """The number of a point at which a sum is nearly zero.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Decimals:
         self.total = 2 * self._positive + self._zero
 
     def _within(self, mantissas):
-        """Return the weight of a decade's decimals up to some, in units of the decade's."""
+        """The weight of a decade's decimals up to some, in units of the decade's."""
         return sum(
             unit * share * (mantissas // unit - _FIRST // unit + 1) for unit, share in self._levels
         )
@@ -201,7 +201,7 @@ class Decimals:
         return rounded, np.minimum(decades, _DECADES[-1])
 
     def value_at(self, place):
-        """Return the double that is nearest to the decimal whose interval holds a place, from 0 on."""
+        """The double that is nearest to the decimal whose interval holds a place, from 0 on."""
         if place < self._positive:
             return -self._positive_at(self._positive - 1 - place)
         place -= self._positive
@@ -220,7 +220,7 @@ class Decimals:
         return float(f"{low}e{_DECADES[at] - DIGITS + 1}")
 
     def spacing(self, value):
-        """Return the distance between neighbouring decimals; 0 if these are all that doubles tell apart."""
+        """The distance between neighbouring decimals; 0 if these are all that doubles tell apart."""
         if value == 0 or self._n_digits == DIGITS:
             return 0.0
         return float(f"1e{math.floor(math.log10(abs(value))) - self._n_digits + 1}")
@@ -249,28 +249,28 @@ class Grid:
         return places.astype(object), (places + 1).astype(object)
 
     def value_at(self, place):
-        """Return the number whose interval holds a place, from 0 on."""
+        """The number whose interval holds a place, from 0 on."""
         return float(self._values[place])
 
     def spacing(self, value):
-        """Return the distance between neighbours."""
+        """The distance between neighbours."""
         return 2.0 * float(self._values[1] / 2.0 - self._values[0] / 2.0)
 
 
 @lru_cache(maxsize=1)
 def exact_decimals():
-    """Return the line of all decimals of up to 17 digits."""
+    """The line of all decimals of up to 17 digits."""
     return Decimals(_EXACT_SHARES)
 
 
 @lru_cache(maxsize=1)
 def short_decimals():
-    """Return the line of all decimals of up to four digits, to which values are rounded."""
+    """The line of all decimals of up to four digits, to which values are rounded."""
     return Decimals(_SHORT_SHARES)
 
 
 def _digits(value):
-    """Return the 17 digits and the decade of the shortest decimal that is read as a double."""
+    """The 17 digits and the decade of the shortest decimal that is read as a double."""
     if value == 0:
         return _FIRST, 0
     decimal = Decimal(repr(abs(value)))
@@ -334,16 +334,16 @@ class StepWeights:
         self.starts, self.weights, self.lengths = starts, weights, lengths
 
     def probabilities(self):
-        """Return the probability of each run."""
+        """The probability of each run."""
         total = sum(self.weights)
         return np.array([weight / total for weight in self.weights])
 
     def run_of(self, place):
-        """Return the index of the run that holds a place."""
+        """The index of the run that holds a place."""
         return bisect.bisect_right(self.starts, place) - 1
 
     def log_weight_at(self, place):
-        """Return the logarithm of the weight of candidates at a place, over their lengths."""
+        """The logarithm of the weight of candidates at a place, over their lengths."""
         run = self.run_of(place)
         return math.log(self.weights[run] // self.lengths[run])
 
@@ -355,7 +355,7 @@ class StepWeights:
 
 @lru_cache(maxsize=256)
 def log_odds_range(budget, count):
-    """Return the largest log-odds range with which ``count`` draws stay within a budget.
+    """The largest log-odds range with which ``count`` draws stay within a budget.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def log_odds_range(budget, count):
 
 
 def draws_cost(log_odds_range, count, relation):
-    """Return the cost of drawing quantiles."""
+    """The cost of drawing quantiles."""
     return PrivacyCost(relation, bits=(AcceptBits(log_odds_range, count),))
 
 
@@ -414,7 +414,7 @@ class Ranked(NamedTuple):
 
 
 def values_of_column(rows, column):
-    """Return a column of some `Rows`."""
+    """A column of some `Rows`."""
     return rows.X[:, column]
 
 
@@ -434,7 +434,7 @@ def _values_of_keys(keys):
 
 
 def count_digits(rows, values_of, place, heads):
-    """Return how many keys that begin with each of some digits go on with each digit.
+    """Number of keys that begin with each of some digits go on with each digit.
 
     Returns
     -------
@@ -461,7 +461,7 @@ def count_keys(rows, values_of, ranges):
 
 
 def rank_values(table, values_of, reaches):
-    """Return the `Ranked` values that are within some ranks of each of several quantiles.
+    """The `Ranked` values that are within some ranks of each of several quantiles.
 
     The keys of the first and the last one are found digit by digit, in as many passes for any values.
 
@@ -552,7 +552,7 @@ def _distance(lower, upper, quantile, total):
 
 
 def run_weights(far, masses, log_odds_range, farther=0.0):
-    """Return the weights of the runs, as exact integers.
+    """The weights of the runs, as exact integers.
 
     Parameters
     ----------
@@ -578,7 +578,7 @@ def _rate(log_odds_range):
 
 
 def reach_of(quantile, log_odds_range):
-    """Return a quantile, and how many ranks below and above it values matter, for `rank_values`."""
+    """A quantile, and how many ranks below and above it values matter, for `rank_values`."""
     rate = _rate(log_odds_range)
     return quantile, *(_FARTHEST / side / rate if rate else math.inf for side in _sides(quantile))
 
@@ -595,7 +595,7 @@ def lines_of(quantile, log_odds_range, size, bounds=(None, None)):
 
 
 def step_weights(ranked, quantile, log_odds_range, lines):
-    """Return the `StepWeights` of candidates on several lines, one behind the other.
+    """The `StepWeights` of candidates on several lines, one behind the other.
 
     Parameters
     ----------
@@ -670,7 +670,7 @@ def draw_quantiles(
 
 
 def draw_place(ranked, quantile, log_odds_range, lines, generator, of_one_row=False):
-    """Return the place that is drawn, on the lines one behind the other.
+    """The place that is drawn, on the lines one behind the other.
 
     Parameters
     ----------
@@ -744,7 +744,7 @@ def _blocks(ranked, quantile, log_odds_range, lines):
 
 
 def _chosen(counts, log_odds_range):
-    """Return the values at which blocks begin and end, so that exponents differ by about 1 within a block."""
+    """The values at which blocks begin and end, so that exponents differ by about 1 within a block."""
     if counts.size <= _FEW:
         return np.arange(counts.size)
     n_ranks = 1.0 / max(FAR_SIDE * _rate(log_odds_range), 1e-300)
@@ -754,7 +754,7 @@ def _chosen(counts, log_odds_range):
 
 
 def _n_until(values, line, side, places):
-    """Return how many values have intervals that begin (side 0) or end (side 1) at each place or before."""
+    """Number of values have intervals that begin (side 0) or end (side 1) at each place or before."""
     low, high = np.zeros(places.size, dtype=np.intp), np.full(places.size, values.size)
     for _ in range(values.size.bit_length()):
         open_ones = np.flatnonzero(low < high)

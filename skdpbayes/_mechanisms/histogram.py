@@ -42,7 +42,7 @@ class Threshold(NamedTuple):
 
 
 def plan_threshold(budget, n_histograms, max_records=1):
-    """Return the threshold for histograms, in each of which a record counts once, within a budget.
+    """The threshold for histograms, in each of which a record counts once, within a budget.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def plan_threshold(budget, n_histograms, max_records=1):
 
 
 def stability_histogram(counts, noise_scale, threshold, generator):
-    """Return the values whose noisy counts reach a threshold, with these counts.
+    """The values whose noisy counts reach a threshold, with these counts.
 
     Parameters
     ----------

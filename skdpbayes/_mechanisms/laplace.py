@@ -21,7 +21,7 @@ _PRECISION_BITS = 30
 
 
 def laplace_scale(sensitivity, epsilon):
-    """Return the scale of the noise: a fraction of at least ``sensitivity / epsilon``, or 0 without privacy.
+    """The scale of the noise: a fraction of at least ``sensitivity / epsilon``, or 0 without privacy.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def audit_separation(scores: ArrayLike, neighboring_scores: ArrayLike) -> Separa
 
 
 def _normality(a, b):
-    """Return the least of three p-values, times three."""
+    """The least of three p-values, times three."""
     if min(a.size, b.size) < _FEWEST_SCORES or min(np.ptp(a), np.ptp(b)) == 0:
         return 0.0
     least = min(float(stats.normaltest(one).pvalue) for one in (a, b))
@@ -129,7 +129,7 @@ def _normality(a, b):
 
 
 def least_separation(a, b, error):
-    """Return a bound below ``mu``, for normal scores, of whichever sign, right with probability 1 - error.
+    """A bound below ``mu``, for normal scores, of whichever sign, right with probability 1 - error.
 
     The difference of means over its estimated deviation has a noncentral t distribution.
     """
@@ -165,17 +165,21 @@ def least_separation(a, b, error):
 WEIGHTS = (2, 1)
 # Guesses are so many times the root of the number of canaries, and at most so many: what found most of a mu
 # of .4 to 3, for normal scores of 20 to 1,000 canaries. Three of eight are sure ones.
-_OF_ROOT, _MOST, _SURE = 5.0, 320, 3 / 8
+_OF_ROOT = 5.0
+_MOST = 320
+_SURE = 3 / 8
 # With fewer coins all guesses are right often enough by chance.
 _FEWEST_COINS = 4
 # Deviations of the privacy loss from its mean at which a condition is set.
 _DEVIATIONS = np.linspace(0.8, 3.2, 9)
 # What is searched, and how well.
-_SMALLEST, _LARGEST, _ROOT = 0.05, 5.0, 1e-3
+_SMALLEST = 0.05
+_LARGEST = 5.0
+_ROOT = 1e-3
 
 
 def mu_of_scores(scores, inside, error):
-    """Return a bound on ``mu`` that is right with probability 1 - error.
+    """A bound on ``mu`` that is right with probability 1 - error.
 
     Parameters
     ----------
@@ -196,7 +200,7 @@ def mu_of_scores(scores, inside, error):
 
 
 def halves_of(n_canaries):
-    """Return how many canaries of either rank are guessed to be in, and as many to be out."""
+    """Number of canaries of either rank are guessed to be in, and as many to be out."""
     n_guesses = min(_OF_ROOT * math.sqrt(n_canaries), _MOST, n_canaries)
     sure = max(1, round(0.5 * _SURE * n_guesses))
     return sure, max(1, min(round(0.5 * (1.0 - _SURE) * n_guesses), n_canaries // 2 - sure))
@@ -204,7 +208,7 @@ def halves_of(n_canaries):
 
 @lru_cache(maxsize=1024)
 def mu_of_weight(n_canaries, sizes, weight, error):
-    """Return the largest ``mu`` under which ``W`` is less likely to be so large than ``error``."""
+    """The largest ``mu`` under which ``W`` is less likely to be so large than ``error``."""
 
     def excess(mu):
         likely = largest_probability(n_canaries, sizes, weight, mu)
@@ -219,7 +223,7 @@ def mu_of_weight(n_canaries, sizes, weight, error):
 
 
 def largest_probability(n_canaries, sizes, weight, mu):
-    """Return a bound on P(W >= weight) under ``mu``-GDP.
+    """A bound on P(W >= weight) under ``mu``-GDP.
 
     Parameters
     ----------
@@ -271,7 +275,7 @@ def largest_probability(n_canaries, sizes, weight, mu):
 
 
 def _moved(sizes, n, factor):
-    """Return the rows whose positive parts are added up for one epsilon."""
+    """The rows whose positive parts are added up for one epsilon."""
     identity, rows = sparse.eye_array(n), []
     for k, (size, weight) in enumerate(zip(sizes, WEIGHTS, strict=True)):
         below, above = sparse.eye_array(n, k=-weight), sparse.eye_array(n, k=weight)
@@ -470,7 +474,7 @@ def _check_options(delta, confidence, claim):
 
 
 def _normal_bound(a, b, error):
-    """Return a bound on ``mu`` for normal scores, or None if they are not, and what to note."""
+    """A bound on ``mu`` for normal scores, or None if they are not, and what to note."""
     if not np.isfinite(np.concatenate([a, b])).all():
         return None, ("Infinite scores are not normal: the bound is that for scores of any law.",)
     found = audit_separation(a, b)
@@ -511,7 +515,7 @@ def _at_most(k, n, error):
 
 
 def _best(a, b, error, bound):
-    """Return the best bound of all thresholds, right with probability ``1 - error``."""
+    """The best bound of all thresholds, right with probability ``1 - error``."""
     sides = (a, b), (-b, -a), (b, a), (-a, -b)
     ranks = [
         _at_ranks(above, below, 0.125 * error, bound) for above, below in sides
@@ -520,7 +524,7 @@ def _best(a, b, error, bound):
 
 
 def _at_ranks(above, below, error, bound):
-    """Return the best bound of thresholds at ranks of one side's scores."""
+    """The best bound of thresholds at ranks of one side's scores."""
     ranks = [0]
     while 3 * ranks[-1] + 1 < below.size // 2:
         ranks.append(_GROWTH * ranks[-1] + 1)
@@ -532,7 +536,7 @@ def _at_ranks(above, below, error, bound):
 
 
 def _at_choice(sides, error, bound):
-    """Return the bound at the threshold that the first scores choose."""
+    """The bound at the threshold that the first scores choose."""
     best = -1.0
     for above, below in sides:
         first, other = (one[: int(_CHOOSING * one.size)] for one in (above, below))

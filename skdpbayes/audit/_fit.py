@@ -57,7 +57,7 @@ class Canaries(NamedTuple):
 
 
 def default_canaries(estimator, X, y, n_canaries, generator):
-    """Return `Canaries` for an estimator or a score.
+    """`Canaries` for an estimator or a score.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def default_canaries(estimator, X, y, n_canaries, generator):
 
 
 def number_of_directions(estimator, X):
-    """Return how many default canaries can be told apart: one for each column, or number, that is released.
+    """Number of default canaries can be told apart: one for each column, or number, that is released.
 
     Of categories each canary brings its own.
     """
@@ -130,7 +130,7 @@ def _corner(X, n_canaries, side):
 
 
 def _extremes(estimator, y):
-    """Return the two labels, or responses, that are farthest apart."""
+    """The two labels, or responses, that are farthest apart."""
     own = estimator.get_params(deep=True)
     for name, value in own.items():
         last = name.rpartition("__")[2]
@@ -229,7 +229,7 @@ _LARGEST = 64.0
 
 
 def p_value(n_canaries, n_guesses, n_right, epsilon, delta):
-    """Return a bound on how likely so many right guesses are under (epsilon, delta)."""
+    """A bound on how likely so many right guesses are under (epsilon, delta)."""
     q = 1.0 / (1.0 + math.exp(-epsilon))
     at_least = bdtrc(n_right - 1, n_guesses, q)
     if delta == 0:
@@ -240,7 +240,7 @@ def p_value(n_canaries, n_guesses, n_right, epsilon, delta):
 
 
 def epsilon_of_guesses(n_canaries, n_guesses, n_right, delta, error):
-    """Return the largest epsilon that so many right guesses refute."""
+    """The largest epsilon that so many right guesses refute."""
 
     def is_refuted(epsilon):
         return p_value(n_canaries, n_guesses, n_right, epsilon, delta) < error
@@ -257,7 +257,7 @@ def epsilon_of_guesses(n_canaries, n_guesses, n_right, delta, error):
 
 
 def epsilon_of_scores(scores, inside, delta, error):
-    """Return the best bound on epsilon, the choice of how many to guess being paid for.
+    """The best bound on epsilon, the choice of how many to guess being paid for.
 
     Parameters
     ----------
@@ -396,7 +396,7 @@ def audit_fit(
 
 
 def _of_directions(n_canaries, n_directions):
-    """Return a tuple with a note if canaries are more than a model can tell apart, else an empty one."""
+    """A tuple with a note if canaries are more than a model can tell apart, else an empty one."""
     if n_canaries <= n_directions:
         return ()
     one = n_directions == 1
@@ -418,7 +418,7 @@ def _table(X, y, canaries, coins):
 
 
 def _adds(estimator):
-    """Tell whether neighbouring tables have a record more or less."""
+    """Whether neighbouring tables have a record more or less."""
     if hasattr(estimator, "get_params"):
         own = estimator.get_params(deep=True)
     else:
@@ -447,7 +447,7 @@ def _stacked(table, rows):
 
 
 def _run(estimator, table, seed):
-    """Return a clone that is fitted with randomness of its own, or what a score returns."""
+    """A clone that is fitted with randomness of its own, or what a score returns."""
     with warnings.catch_warnings(action="ignore"):
         if not hasattr(estimator, "fit"):
             return estimator(*table, random_state=seed)
@@ -457,12 +457,12 @@ def _run(estimator, table, seed):
 
 
 def parameters_named(name, estimator):
-    """Return the parameters of that name of an estimator, and of those that it holds."""
+    """The parameters of that name of an estimator, and of those that it holds."""
     return [own for own in estimator.get_params(deep=True) if own.rpartition("__")[2] == name]
 
 
 def claimed_cost(released):
-    """Return (cost, delta) of a fitted estimator or a score; (None, 0) if it says nothing."""
+    """(cost, delta) of a fitted estimator or a score; (None, 0) if it says nothing."""
     if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
         # A pipeline of scikit-learn's, whose steps have budgets of their own.
         last, delta = claimed_cost(released.steps[-1][1])

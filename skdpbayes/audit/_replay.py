@@ -68,12 +68,12 @@ class _NotCovered(Exception):
 
 
 def differences(first, second):
-    """Return the names of parts that differ, at most twenty."""
+    """The names of parts that differ, at most twenty."""
     return compared(first, second).differing
 
 
 def compared(first, second):
-    """Return the `Comparison` of two objects, with at most twenty parts that differ."""
+    """The `Comparison` of two objects, with at most twenty parts that differ."""
     found = Comparison([], [], [])
     # Pairs are kept, since others that are made later could have the addresses of these.
     seen: dict[tuple[int, int], tuple] = {}
@@ -106,7 +106,7 @@ def compared(first, second):
 
 
 def _is_private_generator(one):
-    """Tell whether private noise may come from it: whoever holds it may compute what was drawn."""
+    """Whether private noise may come from it: whoever holds it may compute what was drawn."""
     if isinstance(one, np.random.Generator):
         one = one.bit_generator
     elif isinstance(one, np.random.RandomState):
@@ -261,7 +261,7 @@ _BATCH_TAIL = 1e-8
 
 
 def check_costs(cost, movements, max_records=1):
-    """Return (list of (kind, text) where charges and a cost do not agree, whether all was at the door).
+    """(list of (kind, text) where charges and a cost do not agree, whether all was at the door).
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def check_costs(cost, movements, max_records=1):
 
 
 def check_cost_of_persons(cost, movements):
-    """Return a list of (kind, text) where a cost for persons is less than how far a person moved releases.
+    """A list of (kind, text) where a cost for persons is less than how far a person moved releases.
 
     Parameters
     ----------
@@ -632,7 +632,7 @@ class Follower:
 
 
 def _kept(passage):
-    """Return a passage with a copy of its statistic, which nobody changes."""
+    """A passage with a copy of its statistic, which nobody changes."""
     statistic = passage.statistic() if callable(passage.statistic) else passage.statistic
     if passage.kind != "counts":
         statistic = np.array(statistic)
@@ -649,7 +649,7 @@ def _n_times(passage, size):
 
 
 def _drawn_again(passage, release):
-    """Return the numbers with noise of a step that is taken several times."""
+    """The numbers with noise of a step that is taken several times."""
     size = passage.statistic.size
     return np.stack([release()[:size] for _ in range(_n_times(passage, size))])
 
@@ -669,7 +669,7 @@ def _law_of_choice(statistic):
 
 
 def _is_unlikely(counts, n_times, probabilities):
-    """Tell whether any count is too far from what is expected, exactly."""
+    """Whether any count is too far from what is expected, exactly."""
     below = binom.cdf(counts, n_times, probabilities)
     above = binom.sf(np.asarray(counts) - 1, n_times, probabilities)
     return bool((np.minimum(below, above) < _FALSE_ALARM).any())
@@ -732,7 +732,7 @@ def moved(first, second, max_records=1):
 
 
 def frame_of(column):
-    """Return a frame of pandas in the place of another library's, in which rows can be changed."""
+    """A frame of pandas in the place of another library's, in which rows can be changed."""
     names = column_names(column)
     if names is None or hasattr(column, "iloc"):
         return column
@@ -742,7 +742,7 @@ def frame_of(column):
 
 
 def with_record(columns, index, record):
-    """Return the columns of a table, a dict by argument, in which a record takes the place of ``index``.
+    """The columns of a table, a dict by argument, in which a record takes the place of ``index``.
 
     Raises
     ------
@@ -760,7 +760,7 @@ def with_record(columns, index, record):
 
 
 def _part(record, name):
-    """Return a record's part in an argument: ``...`` if it stays, and None if the record is taken out."""
+    """A record's part in an argument: ``...`` if it stays, and None if the record is taken out."""
     if record is None:
         return None
     if isinstance(record, dict):
@@ -970,7 +970,7 @@ class _Run(NamedTuple):
 
 
 def _run(estimator, columns, seed, listener):
-    """Return a `_Run` of one table."""
+    """A `_Run` of one table."""
     released = error = None
     with warnings.catch_warnings(record=True) as caught, observe_releases(listener):
         warnings.simplefilter("always")
@@ -994,7 +994,7 @@ def _run(estimator, columns, seed, listener):
 
 
 def _compared(first, second, unseen):
-    """Return the `ReplayResult` of two runs, and of the first one when nobody listens."""
+    """The `ReplayResult` of two runs, and of the first one when nobody listens."""
     findings = []
     errors = [None if run.error is None else repr(run.error) for run in (first, second)]
     if errors[0] != errors[1]:
@@ -1079,7 +1079,7 @@ def _repeated_keys(runs):
 
 
 def _kept_outside(estimator):
-    """Return {name: (identity, size)} of what classes and modules hold, of an estimator and this package."""
+    """{name: (identity, size)} of what classes and modules hold, of an estimator and this package."""
     kinds = [] if isinstance(estimator, type) else type(estimator).__mro__[:-1]
     modules = {kind.__module__ for kind in kinds} | {
         name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]
@@ -1160,12 +1160,12 @@ def _of_costs(released, persons, movements):
 
 
 def _steps_of(passage, steps):
-    """Return how many rows a person who is protected moves a release by."""
+    """Number of rows a person who is protected moves a release by."""
     return 1 if passage.of_one_row else steps
 
 
 def _of_sensitivities(first, second, steps):
-    """Return the shares of charges that a record used, and findings where they are more than 1.
+    """The shares of charges that a record used, and findings where they are more than 1.
 
     Releases are charged for rows, of which a person who is protected moves them as far as ``steps``.
     """

@@ -507,7 +507,7 @@ class PrivacyUtilityDisplay:
         return self
 
     def _best_lines(self):
-        """Return the indices of the coloured lines, in ascending order."""
+        """The indices of the coloured lines, in ascending order."""
         averages = np.ma.masked_invalid(self.means).mean(axis=1).filled(-np.inf)
         return sorted(np.argsort(-averages, kind="stable")[:_MOST_LINES].tolist())
 
@@ -558,7 +558,7 @@ def _score(cv_results, score):
 
 
 def _combinations(settings, param):
-    """Return (index of the line of each candidate, labels of the lines)."""
+    """(index of the line of each candidate, labels of the lines)."""
     names = sorted({name for setting in settings for name in setting} - {param})
     values = {name: [repr(setting.get(name)) for setting in settings] for name in names}
     varying = [name for name in names if len(set(values[name])) > 1]

@@ -177,7 +177,7 @@ def responses(model, draws, design):
 
 
 def design_of(estimator, model, frame):
-    """Return the rows of a frame as a fitted model's coefficients meet them: clipped, the constant last."""
+    """The rows of a frame as a fitted model's coefficients meet them: clipped, the constant last."""
     rows = validate_table(model, _behind_steps(estimator, frame), reset=False)
     rows = scale_rows(*clip_rows(rows, model.data_norm_))
     rows = np.asarray(rows.todense() if issparse(rows) else rows)
@@ -197,7 +197,7 @@ def _behind_steps(estimator, frame):
 
 
 def _mean(estimator, model, draws, frame, shares):
-    """Return the average of mean responses over rows, of shape (n_draws, n_blocks)."""
+    """The average of mean responses over rows, of shape (n_draws, n_blocks)."""
     design = design_of(estimator, model, frame)
     total = np.zeros(draws.shape[:2])
     for part in gen_batches(len(frame), max(1, _CHUNK_ENTRIES // draws[:, :, 0].size)):
@@ -219,7 +219,7 @@ def public_frame(X, estimator):
 
 
 def _framed(X, names):
-    """Return a data frame of a table of any kind, without columns that are none of the model's."""
+    """A data frame of a table of any kind, without columns that are none of the model's."""
     pd = required_pandas()
     if (own := column_names(X)) is None:
         array = np.asarray(X)
@@ -236,12 +236,12 @@ def _framed(X, names):
 
 
 def codes_of(estimator, frame, named):
-    """Return the columns that are codes of categories: those named, and those that a formula declares."""
+    """The columns that are codes of categories: those named, and those that a formula declares."""
     return list(dict.fromkeys([*_known(named, frame), *_declared_codes(estimator, frame)]))
 
 
 def _declared_codes(estimator, frame):
-    """Return the columns of a frame of which a formula at the beginning reads categories, and no numbers."""
+    """The columns of a frame of which a formula at the beginning reads categories, and no numbers."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[0][1]
@@ -256,17 +256,17 @@ def _declared_codes(estimator, frame):
 
 
 def is_binary(column):
-    """Tell whether a column of a frame has zeros and ones, but for missing cells."""
+    """Whether a column of a frame has zeros and ones, but for missing cells."""
     return is_numeric_column(column) and set(column.dropna()) == {0.0, 1.0}
 
 
 def is_numeric_column(column):
-    """Tell whether a column of a frame holds numbers; truth values are categories."""
+    """Whether a column of a frame holds numbers; truth values are categories."""
     return getattr(column.dtype, "kind", "O") in "iuf"
 
 
 def sorted_levels(column):
-    """Return the sorted levels of a column, of which the first is the reference."""
+    """The sorted levels of a column, of which the first is the reference."""
     return sorted(column.dropna().unique(), key=lambda level: (str(type(level)), level))
 
 
@@ -305,7 +305,7 @@ def _changes(column, is_coded):
 
 
 def _table(draws, index, model, level):
-    """Return the table of draws of shape (n_draws, n_blocks, n_contrasts)."""
+    """The table of draws of shape (n_draws, n_blocks, n_contrasts)."""
     pd = required_pandas()
     names = ["column", "contrast"]
     if draws.shape[1] > 1:
@@ -340,7 +340,7 @@ def to_marginaleffects(
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
 ) -> Any:
-    """Return a model that the functions of the package marginaleffects take.
+    """A model that the functions of the package marginaleffects take.
 
     Requires the extra ``marginaleffects``. It spends no budget.
 
@@ -480,7 +480,7 @@ def _kind(column):
 
 
 def _column(pl, name, column, is_code):
-    """Return a column for polars; categories have the same order as in `average_marginal_effects`."""
+    """A column for polars; categories have the same order as in `average_marginal_effects`."""
     if is_numeric_column(column) and not is_code:
         return pl.Series(name, column.tolist())
     texts = [None if lost else str(one) for one, lost in zip(column, column.isna(), strict=True)]

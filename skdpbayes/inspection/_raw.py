@@ -56,7 +56,7 @@ class Indicators(NamedTuple):
     names: tuple[str | None, ...]
 
     def renamed(self, names):
-        """Return the same under new names, a dict."""
+        """The same under new names, a dict."""
         return self._replace(names=tuple(names.get(name) for name in self.names))
 
     def place(self, column, level):
@@ -72,7 +72,7 @@ class Indicators(NamedTuple):
 
 
 def indicators_of(step, before, names):
-    """Return the indicators by column behind a step that makes columns of its own.
+    """The indicators by column behind a step that makes columns of its own.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def indicators_of(step, before, names):
 
 
 def _of_column(step, j):
-    """Return (levels, place of the dropped one or None) of a column of scikit-learn's encoder."""
+    """(levels, place of the dropped one or None) of a column of scikit-learn's encoder."""
     levels = step.categories_[j].tolist()
     dropped = None if step.drop_idx_ is None else step.drop_idx_[j]
     infrequent = getattr(step, "infrequent_categories_", [None] * (j + 1))[j]
@@ -183,7 +183,7 @@ def with_references(draws, names, found, raw, reference_levels):
 
 
 def without_doubt(table, references):
-    """Return a table whose rows of reference levels have a number by definition, and nothing beside it."""
+    """A table whose rows of reference levels have a number by definition, and nothing beside it."""
     rows = table.index.get_level_values("coefficient").isin(references)
     table.loc[rows, table.columns[1:]] = np.nan
     return table
@@ -217,14 +217,14 @@ def _known(found, column):
 
 
 def _last(reaches, place):
-    """Return the first column of the last step that has an indicator, or None."""
+    """The first column of the last step that has an indicator, or None."""
     if place is None or not reaches[:, place].any():
         return None
     return int(np.argmax(reaches[:, place]))
 
 
 def _called(one, column, names, shown):
-    """Return a name for each level; those without an indicator are called like the others."""
+    """A name for each level; those without an indicator are called like the others."""
     called = [None if place is None else str(names[place]) for place in shown]
     pairs = ((name, own) for name, own in zip(called, one.names, strict=True) if name and own)
     prefix = next((name.removesuffix(own) for name, own in pairs if name.endswith(own)), "")
@@ -271,7 +271,7 @@ class Affine(NamedTuple):
 
 
 def raw_columns(names, indicators: Mapping[str, Any] = MappingProxyType({})):
-    """Return the `Affine` of columns that are as in the table."""
+    """The `Affine` of columns that are as in the table."""
     return Affine(np.eye(len(names)), np.zeros(len(names)), tuple(map(str, names)), indicators)
 
 
@@ -302,7 +302,7 @@ def raw_draws(estimator, model, draws, names):
 
 
 def affine_of(estimator, model, names):
-    """Return the `Affine` of the columns of the last step, as for `raw_draws`."""
+    """The `Affine` of the columns of the last step, as for `raw_draws`."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not isinstance(estimator, Pipeline):
         if estimator._told_names is not None:
@@ -320,7 +320,7 @@ def affine_of(estimator, model, names):
 
 
 def _names_before(step):
-    """Return the names of a fitted step's own columns."""
+    """The names of a fitted step's own columns."""
     while isinstance(step, Pipeline) and not hasattr(step, "feature_names_in_"):
         step = step.steps[0][1]
     names = getattr(step, "feature_names_in_", None)
@@ -337,7 +337,7 @@ def _of_steps(pipeline, before):
 
 
 def follow(step, before, name):
-    """Return the `Affine` behind a fitted step."""
+    """The `Affine` behind a fitted step."""
     if step is None or isinstance(step, str):
         return before
     if isinstance(step, FrozenEstimator):
@@ -385,7 +385,7 @@ def follow(step, before, name):
 
 
 def _new_names(step, names, label):
-    """Return the names behind a step that makes columns of its own, or None if it does not tell.
+    """The names behind a step that makes columns of its own, or None if it does not tell.
 
     A step may keep the name of a column that it bends, which is then no longer the raw one.
     """
@@ -400,7 +400,7 @@ def _new_names(step, names, label):
 
 
 def _scaling(step):
-    """Return (scale, shift) of a step that scales columns one by one, or None. Clipping is left out."""
+    """(scale, shift) of a step that scales columns one by one, or None. Clipping is left out."""
     kind = type(step)
     if kind is BoundedScaler or kind is MinMaxScaler:
         return step.scale_, step.min_
@@ -418,7 +418,7 @@ def _scaling(step):
 
 
 def _with_indicators(step, before, label):
-    """Return the columns as they are, and the indicators of missing values as columns of their own."""
+    """The columns as they are, and the indicators of missing values as columns of their own."""
     if not step.add_indicator:
         return before
     sources = [before.names[j] for j in np.abs(before.matrix).argmax(axis=1)]
@@ -427,7 +427,7 @@ def _with_indicators(step, before, label):
 
 
 def _side_by_side(parts, common):
-    """Return the columns of all parts, pairs of a name and an `Affine`.
+    """The columns of all parts, pairs of a name and an `Affine`.
 
     Of the raw columns before the parts, ``common``, those of one name are one. Others may differ between
     the parts, whatever their names, and have the name of the part before theirs if need be.
@@ -448,7 +448,7 @@ def _side_by_side(parts, common):
 
 
 def _all_indicators(parts, named):
-    """Return the indicators of all parts under their new names; None of a column that has several."""
+    """The indicators of all parts under their new names; None of a column that has several."""
     found: dict[str, Indicators | None] = {}
     for (_, part), some in zip(parts, named, strict=True):
         renamed = dict(zip(part.names, some, strict=True))

@@ -39,7 +39,7 @@ MOST_SHOWN_ROWS = 20
 
 
 def coefficient_columns(feature_names, coords):
-    """Return the names of the columns: as given, else as far as they are known."""
+    """The names of the columns: as given, else as far as they are known."""
     known = coords["feature"]
     if feature_names is not None:
         if len(feature_names) != len(known):
@@ -62,7 +62,7 @@ def take(variables, coords, dim, indices):
 
 
 def class_index(label, classes):
-    """Return the index of a label among the classes that have coefficients."""
+    """The index of a label among the classes that have coefficients."""
     for i, known in enumerate(classes):
         if known == label:
             return i
@@ -73,7 +73,7 @@ def class_index(label, classes):
 
 
 def feature_indices(features, variables, coords):
-    """Return the indices of the requested columns, or of those with the clearest coefficients."""
+    """The indices of the requested columns, or of those with the clearest coefficients."""
     names = list(coords["feature"])
     if features is not None:
         wanted = [features] if isinstance(features, str | Integral) else features
@@ -99,7 +99,7 @@ def _column_index(feature, names):
 
 
 def rows(variables, coords, several):
-    """Return (draws of shape (n_draws, n_rows), labels), with the columns as the outermost dimension."""
+    """(draws of shape (n_draws, n_rows), labels), with the columns as the outermost dimension."""
     columns, labels = [], []
     for name, (draws, dims) in variables.items():
         order = sorted(dims, key=lambda dim: dim != "feature")
@@ -125,7 +125,7 @@ if TYPE_CHECKING:
 
 
 def named_model(estimator: Any) -> Any:
-    """Return the model at the end of a fitted pipeline, under the names that its steps give to its columns.
+    """The model at the end of a fitted pipeline, under the names that its steps give to its columns.
 
     A `skdpbayes.pipeline.PrivatePipeline` tells its last step these names by itself. scikit-learn's
     pipelines do not: there the last step sees an array without names.
@@ -209,7 +209,7 @@ class Blocks(NamedTuple):
 
 
 def draw_blocks(estimator, n_draws, random_state, raw, reference_levels=None):
-    """Return the `Blocks` of a fitted estimator or pipeline with coefficients."""
+    """The `Blocks` of a fitted estimator or pipeline with coefficients."""
     model = linear_model_of(estimator)
     warn_unless_calibrated(model)
     draws = draws_of(model, n_draws, random_state)
@@ -285,7 +285,7 @@ def coefficient_draws(
 
 
 def contrasted(contrasts, draws):
-    """Return {name: values of all draws} of contrasts in any form."""
+    """{name: values of all draws} of contrasts in any form."""
     names = list(draws.columns)
     if isinstance(contrasts, str):
         contrasts = [contrasts]
@@ -315,7 +315,7 @@ def true_where(statement, draws):
 
 
 def _of_rows(frame):
-    """Return {name: weights} of the rows of a data frame."""
+    """{name: weights} of the rows of a data frame."""
     pd = required_pandas()
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(
@@ -340,7 +340,7 @@ def _numbers(weights):
 
 
 def _quantity(contrast, draws):
-    """Return the values of a contrast, of shape (n_draws,)."""
+    """The values of a contrast, of shape (n_draws,)."""
     if not isinstance(contrast, Mapping):
         return _broadcast(contrast, draws)
     weights = np.zeros(draws.shape[1])
@@ -530,7 +530,7 @@ def probability(
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
 ) -> Any:
-    """Return the posterior probability of a statement about the coefficients, one-sided or joint.
+    """The posterior probability of a statement about the coefficients, one-sided or joint.
 
     Parameters
     ----------
@@ -748,7 +748,7 @@ def rate_ratios(
 
 
 def _ratios(draws, columns, labels, per, level, references):
-    """Return a table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
+    """A table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
     check_level(level)
     steps = np.ones(len(columns))
     for name, step in (per or {}).items():

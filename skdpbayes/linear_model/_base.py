@@ -49,7 +49,7 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
     # From public quantities
 
     def _model(self, n_features, *sizes, max_sample_weight=None):
-        """Return the `LinearModel`; weights have a maximum if they are passed."""
+        """The `LinearModel`; weights have a maximum if they are passed."""
         constant: Literal["short", "equal"] | float = "short"
         if self._sampler().wants_equal_precisions:
             constant = "equal"

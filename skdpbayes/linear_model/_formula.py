@@ -37,7 +37,7 @@ class FromFormulaMixin:
         levels: Mapping[str, Sequence[Any]] | None = None,
         **params: Any,
     ) -> FormulaPipeline:
-        """Return a model of a formula, to be fitted to a data frame.
+        """A model of a formula, to be fitted to a data frame.
 
         Requires the extra ``formulas``. Levels and bounds are public: they are part of the formula, and not
         learnt from the rows. See `skdpbayes.preprocessing.FormulaEncoder` for what a formula may contain.

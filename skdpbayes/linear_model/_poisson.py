@@ -34,7 +34,9 @@ from ._formula import FromFormulaMixin
 
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
 # over its deviations above the mean of a normal law; and the least.
-_NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
+_NOMINAL = 20.0
+_ROOM = 2.0
+_LEAST = 3.0
 # How many times the largest count a mean may be: where half of all are cut, means are told well up to this.
 _REACH = 3.0
 
@@ -221,7 +223,7 @@ class DPBayesianPoissonRegressor(
         return ("high",) if self.max_count == "auto" else ()
 
     def _noise(self) -> Any:
-        """Return the dispersion of counts for each draw, or None for Poisson's law."""
+        """The dispersion of counts for each draw, or None for Poisson's law."""
         known = self.dispersion_ > 1.0
         return np.full(len(self.posterior_samples_), self.dispersion_) if known else None
 

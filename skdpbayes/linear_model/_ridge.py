@@ -31,7 +31,8 @@ from ._formula import FromFormulaMixin
 _DEVIATIONS = 4.0
 # Either bound is as many numbers of four digits from the middle, at least, where quantiles were rounded to
 # these or are equal; and these numbers are as close around 0.
-_CELLS, _LEAST = 4.0, 1e-6
+_CELLS = 4.0
+_LEAST = 1e-6
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.
 _FAR = 100.0
@@ -292,7 +293,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             )
 
     def _prior_precision(self, coefficients):
-        """Return the mean of the prior's precision, as released, given, or given the coefficients."""
+        """The mean of the prior's precision, as released, given, or given the coefficients."""
         if self.prior_scale is not None:
             return float(self.prior_scale) ** -2
         if "prior_scale" in self.released_:

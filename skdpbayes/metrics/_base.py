@@ -76,7 +76,7 @@ class ScorePlan(PlannedRelease):
 
 
 def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):
-    """Return the plan of a score.
+    """The plan of a score.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def called_by(scorer):
 
 
 def called_directly():
-    """Tell whether no scorer calls the score."""
+    """Whether no scorer calls the score."""
     return _scorer.get() is None
 
 
@@ -258,14 +258,14 @@ def check_column_names(values, labels, name):
 
 
 def _shown(label):
-    """Return a label as text, in which 1, 1.0 and '1' are the same."""
+    """A label as text, in which 1, 1.0 and '1' are the same."""
     return str(
         int(float(label)) if isinstance(label, Real) and float(label).is_integer() else label
     )
 
 
 def _rounding(values):
-    """Return the tolerance for probabilities and their sums, which scikit-learn has for single precision."""
+    """The tolerance for probabilities and their sums, which scikit-learn has for single precision."""
     single = np.finfo(np.float32).eps
     return float(
         np.sqrt(max(np.finfo(values.dtype).eps, single) if values.dtype.kind == "f" else single)
@@ -365,7 +365,7 @@ def is_positive(y, pos_label, predicted=None):
 
 
 def public_labels(labels):
-    """Return the declared labels in their order."""
+    """The declared labels in their order."""
     if np.ndim(labels) != 1:
         raise ValueError(
             f"labels must be a list, whose order is that of columns, and is a {type(labels).__name__}."
@@ -377,7 +377,7 @@ def public_labels(labels):
 
 
 def label_numbers(y, labels, name):
-    """Return the index of each label in the list."""
+    """The index of each label in the list."""
     y = label_column(y, name)
     if y.size == 0:
         return np.zeros(0, dtype=int)
@@ -412,7 +412,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def probability_within(distance, deviation, weights):
-    """Return the probability that sampling error plus noise is no larger than a distance.
+    """The probability that sampling error plus noise is no larger than a distance.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def probability_within(distance, deviation, weights):
 
 
 def invert_test(distance, spread, estimate, level):
-    """Return the smallest and the largest value in [0, 1] that are compatible with what was released.
+    """The smallest and the largest value in [0, 1] that are compatible with what was released.
 
     Parameters
     ----------
@@ -507,7 +507,7 @@ def columns_and_groups(groups, **columns):
 
 
 def person_numbers(groups, n_rows):
-    """Return the index of every row's person, or None if rows are protected."""
+    """The index of every row's person, or None if rows are protected."""
     return None if groups is None else number_persons(groups, n_rows)
 
 
@@ -517,12 +517,12 @@ def score_relation(neighboring_relation, persons):
 
 
 def number_of_persons(n_rows, persons):
-    """Return the number of rows, or of persons."""
+    """The number of rows, or of persons."""
     return n_rows if persons is None else count_persons(persons)
 
 
 def means_of(shares, persons):
-    """Return the mean of each person's numbers, which are in [0, 1]; of rows, the numbers themselves."""
+    """The mean of each person's numbers, which are in [0, 1]; of rows, the numbers themselves."""
     if persons is None:
         return shares
     # Each person's sum is formed from its own rows, in their order.
@@ -530,7 +530,7 @@ def means_of(shares, persons):
 
 
 def weights_of(persons):
-    """Return an integer for every row: equal ones for a person's rows, up to 1, that add up to ``UNIT``."""
+    """An integer for every row: equal ones for a person's rows, up to 1, that add up to ``UNIT``."""
     n_rows = np.bincount(persons)
     order = np.argsort(persons, kind="stable")
     place = np.empty(persons.size, dtype=np.int64)
@@ -584,7 +584,7 @@ class _Released:
         return self.plan.epsilon
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Return a confidence interval for the value in the population; it covers sampling error and noise.
+        """A confidence interval for the value in the population; it covers sampling error and noise.
 
         Parameters
         ----------
@@ -620,7 +620,7 @@ class PrivateArray(_Released, np.ndarray):
         """Do nothing: a derived array has no plan and no interval."""
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
-        """Return a plain array, or a number."""
+        """A plain array, or a number."""
         return array[()] if return_scalar else np.asarray(array)
 
     def __getitem__(self, key):

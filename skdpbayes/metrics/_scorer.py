@@ -51,7 +51,7 @@ to_last_step = partial(config_context, enable_metadata_routing=False)
 
 
 def final_estimator(estimator):
-    """Return the last step of a pipeline, and any other estimator itself."""
+    """The last step of a pipeline, and any other estimator itself."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     return estimator
@@ -92,7 +92,7 @@ def refuse_rates(estimator):
 
 
 def fit_params(estimator, exposure=None, groups=None):
-    """Return the arguments by which an estimator, or a pipeline's last step, is fitted with exposures.
+    """The arguments by which an estimator, or a pipeline's last step, is fitted with exposures.
 
     Persons are told to what chooses their rows: a private pipeline itself, or the last step.
     """
@@ -218,7 +218,7 @@ class PrivateScorer:
         return self.options.get("random_state") is not None
 
     def with_options(self, **changes: Any) -> Self:
-        """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
+        """A copy with another ``epsilon``, ``delta``, or options of the score function."""
         own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
         changed = type(self)(
             self.score_func,
@@ -239,7 +239,7 @@ class PrivateScorer:
         exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the released score; if lower is better, its negative as a plain float.
+        """The released score; if lower is better, its negative as a plain float.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class PrivateScorer:
             label_column(y_true, "y_true")
 
     def _completed(self, classes, takes, estimator):
-        """Return the options, with the labels or the bounds of responses that an estimator has."""
+        """The options, with the labels or the bounds of responses that an estimator has."""
         options = dict(self.options)
         if "target_bounds" in takes and "target_bounds" not in options:
             options["target_bounds"] = _bounds_of(estimator)
@@ -341,7 +341,7 @@ class PrivateScorer:
         return options
 
     def _response(self, estimator, X, pos_label, exposure):
-        """Return an estimator's response to rows, as a single column for two classes."""
+        """An estimator's response to rows, as a single column for two classes."""
         if exposure is None:
             refuse_rates(estimator)
         else:
@@ -359,7 +359,7 @@ class PrivateScorer:
         return response if second or np.ndim(response) == 2 else -response
 
     def _method_of(self, estimator):
-        """Return the name of the method that responds to rows, of an estimator that the score is for."""
+        """The name of the method that responds to rows, of an estimator that the score is for."""
         # Numbers may rank rows, or be probabilities, but are not labels.
         if self.score_func is dp_accuracy_score and is_regressor(estimator):
             raise TypeError(
@@ -405,7 +405,7 @@ class PrivateScorer:
 
 
 def _bounds_of(estimator):
-    """Return the public bounds of responses of a fitted regressor, or of a pipeline's last step."""
+    """The public bounds of responses of a fitted regressor, or of a pipeline's last step."""
     estimator = final_estimator(estimator)
     # Bounds that depend on the table, or on the candidate of a search, are a yardstick of its own.
     if isinstance(getattr(estimator, "target_bounds", None), str):

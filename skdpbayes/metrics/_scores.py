@@ -129,7 +129,7 @@ def mean_of(units, unit, plan, random_state, low=0.0, high=1.0, squares=None):
 
 
 def _interval_of_mean(total, size, noise, replaces, second, share, low, width, level):
-    """Return the interval of a mean at a level."""
+    """The interval of a mean at a level."""
     if size <= 0:
         return low, low + width
     largest, wanted = math.inf, level
@@ -464,7 +464,7 @@ def _columns(y_true, y_pred, relation, read_true=number_column, read_predicted=n
 
 
 def _errors(y_true, y_pred, bounds, largest, relation):
-    """Return (responses less the lower bound, over the distance; absolute errors over the largest, which)."""
+    """(responses less the lower bound, over the distance; absolute errors over the largest, which)."""
     low, high = checked_bounds(bounds, "target_bounds")
     true, predicted = _columns(y_true, y_pred, relation)
     if largest is not None and not largest >= LEAST:
@@ -800,7 +800,7 @@ class _SumsOfR2:
         return min(max(self.errors / self.total, 0.0), 1.0 - _WORST)
 
     def interval(self, level):
-        """Return the interval of R^2 at a level."""
+        """The interval of R^2 at a level."""
         widest = 1.0 - _WORST
         if self.total <= 0.0:
             return _WORST, 1.0
@@ -812,7 +812,7 @@ class _SumsOfR2:
         return 1.0 - widest * ends[1], 1.0 - widest * ends[0]
 
     def _spread(self, value):
-        """Return (deviation of ``S - q T`` by sampling at most, weights of the noise)."""
+        """(deviation of ``S - q T`` by sampling at most, weights of the noise)."""
         q, mean, (e, f, s) = (1.0 - _WORST) * value, self.mean, self.noise
         # An error's square is at most a share of its bound, and so is that of a response.
         farthest = max(mean, 1.0 - mean) ** 2

@@ -251,7 +251,7 @@ def dp_calibration_curve(
 
 
 def _plan_table(name, epsilon, delta, relation, n_rows, persons):
-    """Return the plan of a table; increasing and decreasing a count are two mechanisms."""
+    """The plan of a table; increasing and decreasing a count are two mechanisms."""
     half = epsilon if math.isinf(epsilon) else round_down(decimal_exact(epsilon) / 2)
     levels = [half] * 2 if relation == "replace_one" else [epsilon]
     relation = score_relation(relation, persons)
@@ -263,7 +263,7 @@ def _table_scale(plan, unit):
 
 
 def _wholes(counts, normalize, plan):
-    """Return the totals that cells are divided by, and their number of noisy cells, 0 if they are public."""
+    """The totals that cells are divided by, and their number of noisy cells, 0 if they are public."""
     if normalize == "all":
         public = plan.replaces
         total = plan.n_samples if public else counts.sum()
@@ -278,7 +278,7 @@ def _shares(counts, wholes):
 
 
 def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
-    """Return the ends of the intervals of all cells, in units of ``size``."""
+    """The ends of the intervals of all cells, in units of ``size``."""
     ends = [
         _interval_of_share(count, whole, n_part, n_whole, noise, level)
         for count, whole in zip(np.ravel(counts), np.ravel(wholes), strict=True)
@@ -288,7 +288,7 @@ def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
 
 
 def _interval_of_share(count, whole, n_part, n_whole, noise, level):
-    """Return the interval of the share of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
+    """The interval of the share of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
     if whole <= 0:
         return 0.0, 1.0
 
@@ -416,7 +416,7 @@ def dp_roc_auc_score(
 
 
 def _twice_excess(positive, scores):
-    """Return ``(2 V, P, N)``, exactly."""
+    """``(2 V, P, N)``, exactly."""
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
     # Twice a mean rank is an integer.
@@ -426,7 +426,7 @@ def _twice_excess(positive, scores):
 
 
 def _interval(excess, n_positive, n_negative, noise, replaces, score, level):
-    """Return the interval of an AUC ``a``, whose estimate has variance at most ``a (1 - a) / min(P, N)``."""
+    """The interval of an AUC ``a``, whose estimate has variance at most ``a (1 - a) / min(P, N)``."""
     pairs = n_positive * n_negative
 
     def spread(value):

@@ -147,7 +147,7 @@ class SelectionPlan(PlannedRelease):
 
 @lru_cache(maxsize=256)
 def plan_selection(budget, mean_candidates, shape, n_train, n_test, is_gaussian=True):
-    """Return the plan of a selection.
+    """The plan of a selection.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test, is_gaussian=
 
 
 def _largest(fits):
-    """Return the largest number that fits, to a relative 1e-5, from below."""
+    """The largest number that fits, to a relative 1e-5, from below."""
     low, high = math.log(1e-6), math.log(100.0)
     if not fits(math.exp(low)):
         raise ValueError("the budget is too small for a selection: raise epsilon or delta.")

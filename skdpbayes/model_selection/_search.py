@@ -224,7 +224,7 @@ _LEARNT = {
 
 
 def draw_candidate(search, plan, generator):
-    """Return the parameters of a candidate, and an estimator with these and its part of the budget."""
+    """The parameters of a candidate, and an estimator with these and its part of the budget."""
     seed = int(generator.integers(2**32))  # Proposition 43.
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
     prefix = private_prefix(search.estimator)
@@ -256,7 +256,7 @@ def draw_candidate(search, plan, generator):
 
 
 def limits_of(search):
-    """Return the numbers of rows per person that a search's estimator or its distributions name."""
+    """The numbers of rows per person that a search's estimator or its distributions name."""
     name = f"{private_prefix(search.estimator)}max_rows_per_group"
     given = search.param_distributions
     drawn = (one[name] for one in ([given] if isinstance(given, dict) else given) if name in one)
@@ -266,13 +266,13 @@ def limits_of(search):
 
 
 def most_rows_of(search):
-    """Return how many rows of a person a candidate uses at most; None if rows are protected, or not known."""
+    """Number of rows of a person a candidate uses at most; None if rows are protected, or not known."""
     limits = limits_of(search)
     return int(max(limits)) if limits and all(isinstance(k, Integral) for k in limits) else None
 
 
 def expected_size(search):
-    """Return a size for the plan if the table's is private; the plan uses it only for expectations."""
+    """A size for the plan if the table's is private; the plan uses it only for expectations."""
     values = search.estimator.get_params().items()
     sizes = [value for name, value in values if name.endswith("public_size")]
     if not any(sizes):
@@ -286,7 +286,7 @@ def expected_size(search):
 
 
 def draws_seeds(distributions):
-    """Tell whether candidates of these may have seeds of their own."""
+    """Whether candidates of these may have seeds of their own."""
     given = distributions if isinstance(distributions, list) else [distributions]
     if any(name.endswith("random_state") for one in given for name in one):
         return True
@@ -305,7 +305,7 @@ def refuse_collections(X, y):
 
 
 def persons_of(search, groups, X, y):
-    """Return the person of each row, or None if rows are protected."""
+    """The person of each row, or None if rows are protected."""
     limits = limits_of(search)
     if groups is None and limits:
         raise ValueError(
@@ -379,7 +379,7 @@ def _rehearse_whole(candidate, plan, X, y, exposure, groups):
 
 
 def is_private_pipeline(candidate):
-    """Tell whether a candidate is a private pipeline, which splits its budget itself."""
+    """Whether a candidate is a private pipeline, which splits its budget itself."""
     return isinstance(candidate, Pipeline) and is_private(candidate)
 
 
@@ -423,7 +423,7 @@ def refuse_unless_covered(cost, plan, final):
 
 
 def not_gaussian(search, n_train):
-    """Return the name of a model that the search may draw, of a cost that is not Gaussian; "" without one.
+    """The name of a model that the search may draw, of a cost that is not Gaussian; "" without one.
 
     It depends on the distributions and not on what is drawn of them, because a plan is public and the number
     of candidates is not. Of numbers it tries the ends, of other values all.
@@ -466,7 +466,7 @@ def _kinds(values, name):
 
 
 def private_prefix(estimator):
-    """Return the prefix of the private step's parameters."""
+    """The prefix of the private step's parameters."""
     prefix, names = "", estimator.get_params()
     if is_private_pipeline(estimator):
         return ""
@@ -763,7 +763,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return self
 
     def _best_of(self, candidates, scorer, table, parts, plan, generator):
-        """Return the ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
+        """The ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
         train, test = (
             [None if one is None else _safe_indexing(one, rows) for one in table] for rows in parts
         )
@@ -777,7 +777,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return best
 
     def _has_seeds(self):
-        """Tell whether the search has a seed, or candidates may have one; `has_seeds` asks the rest."""
+        """Whether the search has a seed, or candidates may have one; `has_seeds` asks the rest."""
         return self.random_state is not None or draws_seeds(self.param_distributions)
 
     def _private_scorer(self, plan, generator):
@@ -788,7 +788,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return self._scorer().with_options(**options)
 
     def _scorer(self):
-        """Return the scorer before the search has set its epsilon."""
+        """The scorer before the search has set its epsilon."""
         relation = self.neighboring_relation
         if not isinstance(self.scoring, PrivateScorer):
             own = getattr(final_step(self.estimator), "_search_score", "accuracy")
@@ -799,7 +799,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return self.scoring
 
     def _parts(self, n_samples, plan, generator, persons):
-        """Return the rows to fit on and the rows to score on, of ``n_samples`` rows or persons."""
+        """The rows to fit on and the rows to score on, of ``n_samples`` rows or persons."""
         if self.neighboring_relation == "replace_one":
             tests = np.zeros(n_samples, dtype=bool)
             tests[generator.permutation(n_samples)[plan.n_train :]] = True  # Proposition 43.

@@ -41,7 +41,7 @@ _ONE_KEPT = (FixedThresholdClassifier, SelectFromModel)
 
 
 def members_of(ensemble):
-    """Return the members of a fitted ensemble, whose costs add up to its own, or None if it is none.
+    """The members of a fitted ensemble, whose costs add up to its own, or None if it is none.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def total_privacy_cost(
     cv: Any = None,
     scoring: PrivateScorer | dict[str, PrivateScorer] | None = None,
 ) -> PrivacyCost:
-    """Return the total cost of a fitted search or ensemble, or of a cross-validation.
+    """The total cost of a fitted search or ensemble, or of a cross-validation.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _of_search(search):
 
 
 def _size_of(estimator):
-    """Return the number of rows, or of persons, that a fitted estimator or pipeline has planned for."""
+    """The number of rows, or of persons, that a fitted estimator or pipeline has planned for."""
     plan = (estimator if is_private(estimator) else final_step(estimator)).plan_
     persons = getattr(plan, "persons", None)
     return plan.n_samples if persons is None else plan.n_samples // persons.max_rows
@@ -230,7 +230,7 @@ def _over_folds(fits, score, dealt_out, train_scores):
 
 
 def _is_dealt_out(cv, estimator, persons):
-    """Tell whether rows are divided into folds once, or splits are drawn one by one."""
+    """Whether rows are divided into folds once, or splits are drawn one by one."""
     if type(cv) is ShuffleSplit:
         return False
     if persons:
@@ -244,7 +244,7 @@ def _is_dealt_out(cv, estimator, persons):
 
 
 def _train_sizes(cv, n_samples, n_splits):
-    """Return the numbers of rows that are fitted on."""
+    """The numbers of rows that are fitted on."""
     if type(cv) is ShuffleSplit:
         return [len(next(cv.split(range(n_samples)))[0])] * n_splits
     return [n_samples - n_samples // n_splits - (i < n_samples % n_splits) for i in range(n_splits)]
@@ -265,7 +265,7 @@ def _score_cost(scorers):
 
 
 def fit_cost(estimator):
-    """Return the cost of a fitted estimator, or of all steps of a fitted pipeline."""
+    """The cost of a fitted estimator, or of all steps of a fitted pipeline."""
     costs = planned_step_costs(estimator)
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
@@ -274,7 +274,7 @@ def fit_cost(estimator):
 
 
 def planned_step_costs(step):
-    """Return the costs of a fitted step, or of all steps inside it."""
+    """The costs of a fitted step, or of all steps inside it."""
     if hasattr(step, "privacy_cost_"):
         cost = step.privacy_cost_
         return [] if cost.is_zero else [cost]
@@ -297,7 +297,7 @@ def final_step(estimator):
 
 
 def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
-    """Return the planned cost of a candidate's fit on a number of rows. Mixtures have no classes.
+    """The planned cost of a candidate's fit on a number of rows. Mixtures have no classes.
 
     ``weighted`` is for fits that may have been given weights of rows, and may then cost more.
     """

@@ -24,7 +24,7 @@ ALIGNMENT = 128
 
 
 def n_examples(target: Any) -> int:
-    """Return the number of records (generic, compiled)."""
+    """The number of records (generic, compiled)."""
     raise NotImplementedError("n_examples is a generic of compiled code; see `implements`.")
 
 
@@ -53,7 +53,7 @@ def prior_gradient(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
 
 
 def example_loss(target: Any, theta: np.ndarray, i: int) -> float:
-    """Return ``ell_i(theta)`` of one record (generic, compiled); random-walk samplers need it."""
+    """``ell_i(theta)`` of one record (generic, compiled); random-walk samplers need it."""
     raise NotImplementedError("example_loss is a generic of compiled code; see `implements`.")
 
 
@@ -73,7 +73,7 @@ def loss_differences(
 
 
 def prior_potential(target: Any, theta: np.ndarray) -> float:
-    """Return ``-log p(theta)`` up to a constant, ``inf`` outside the support (generic, compiled).
+    """``-log p(theta)`` up to a constant, ``inf`` outside the support (generic, compiled).
 
     The default is ``sum_j prior_precision_j theta_j^2 / 2``, where the field ``prior_precision`` is an array.
     """
@@ -109,7 +109,7 @@ def pullback(
 
 
 def in_random_order(target):
-    """Tell whether records are reordered at random for every sum (generic, compiled).
+    """Whether records are reordered at random for every sum (generic, compiled).
 
     This is for sums in single precision, whose chunks then begin at multiples of `ALIGNMENT`. The default is
     False.
@@ -118,17 +118,17 @@ def in_random_order(target):
 
 
 def record(selection: Any, i: int) -> int:
-    """Return the number of the i-th selected record (generic, compiled)."""
+    """The number of the i-th selected record (generic, compiled)."""
     raise NotImplementedError("record is a generic of compiled code.")
 
 
 def selected_from(selection: Any, start: int, count: int) -> Any:
-    """Return the part of a selection from its ``start``-th record (generic, compiled)."""
+    """The part of a selection from its ``start``-th record (generic, compiled)."""
     raise NotImplementedError("selected_from is a generic of compiled code.")
 
 
 def _class_of(numba_type):
-    """Return the class of the named tuples that a type of numba's is for, None for other types."""
+    """The class of the named tuples that a type of numba's is for, None for other types."""
     is_named = isinstance(numba_type, (types.NamedTuple, types.NamedUniTuple))
     return numba_type.instance_class if is_named else None
 
@@ -182,13 +182,13 @@ _OWN: dict[type, frozenset] = {}
 
 
 def has_losses(target: Any) -> bool:
-    """Tell whether a target implements the loss of a record as well as its gradient."""
+    """Whether a target implements the loss of a record as well as its gradient."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
 
 def clips_each_example(target: Any) -> bool:
-    """Tell whether a target's gradient is a sum of example gradients that are clipped one by one.
+    """Whether a target's gradient is a sum of example gradients that are clipped one by one.
 
     This is so for targets that have a ``clip_norm``, and for targets that do not implement `add_gradient`.
     For a target in two parts, the table decides.
@@ -201,12 +201,12 @@ def clips_each_example(target: Any) -> bool:
 
 
 def has_table(target):
-    """Tell whether a target is in two parts; what it implements decides, not the names of its fields."""
+    """Whether a target is in two parts; what it implements decides, not the names of its fields."""
     return shared_parameters.__name__ in _OWN.get(type(target), frozenset())
 
 
 def has_own_prior(target: Any) -> bool:
-    """Tell whether a target implements its prior's gradient, instead of using the default Gaussian prior."""
+    """Whether a target implements its prior's gradient, instead of using the default Gaussian prior."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({prior_gradient.__name__, pullback.__name__})
 
@@ -216,7 +216,7 @@ def _has_own(numba_type, generic):
 
 
 def is_in_random_order(numba_type):
-    """Tell whether targets of this numba type have their records reordered at random."""
+    """Whether targets of this numba type have their records reordered at random."""
     return _has_own(numba_type, in_random_order)
 
 
@@ -334,7 +334,7 @@ def _evaluator(has_table):
 def potential_gradient(
     target: NamedTuple, theta: np.ndarray, temperature: float = 1.0
 ) -> np.ndarray:
-    """Return the gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
+    """The gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
 
     Use it to test a target: compare it with finite differences of your log density.
 

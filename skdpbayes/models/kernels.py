@@ -20,14 +20,15 @@ from .._jit import compilable, compiled
 from .rows import read_only
 
 # Columns of a square, and how many rows are summed before it is written.
-_TILE, _ROWS = 8, 64
+_TILE = 8
+_ROWS = 64
 # Rows that are transformed at once: as many as BLAS takes for a small matrix.
 _MOVED = 256
 _VECTOR = ir.VectorType(ir.DoubleType(), _TILE)
 
 
 def moment(rows, factors, scale=None, constant=0.0):
-    """Return ``M`` for factors of any sign.
+    """``M`` for factors of any sign.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def moment(rows, factors, scale=None, constant=0.0):
 
 
 def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
-    """Return ``g`` and, if wanted, ``M``.
+    """``g`` and, if wanted, ``M``.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
 
 
 def squared_lengths(rows, scale, constant, transform):
-    """Return ``|W^T z_i|^2``, of shape (n,)."""
+    """``|W^T z_i|^2``, of shape (n,)."""
     squares = np.empty(scale.size)
     transform = np.ascontiguousarray(transform)
     _square_lengths(*map(read_only, (rows, scale, transform)), float(constant), squares)
@@ -294,7 +295,7 @@ def subtract_losses(z, w, y):
 
 @compilable(fastmath={"contract"})
 def log_sum_exp(z):
-    """Return ``log(sum(exp(z)))``."""
+    """``log(sum(exp(z)))``."""
     top = z[0]
     for i in range(1, z.size):
         top = z[i] if z[i] > top else top

@@ -335,7 +335,7 @@ class LinearModel:
         )
 
     def at_norm(self, norm: float) -> Self:
-        """Return the model of rows that are clipped to another norm."""
+        """The model of rows that are clipped to another norm."""
         return replace(self, norm=norm)
 
     def bounds(self) -> TargetBounds:
@@ -356,7 +356,7 @@ class LinearModel:
         weights: np.ndarray | None = None,
         offsets: np.ndarray | None = None,
     ) -> Any:
-        """Return the target of a table, to which samplers can be applied.
+        """The target of a table, to which samplers can be applied.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ class LinearModel:
         )
 
     def target_of(self, rows: Any) -> Any:
-        """Return the target of validated rows of a table."""
+        """The target of validated rows of a table."""
         return self.target(*rows)
 
     def remote(self, address: int, count: int) -> Any:

@@ -184,7 +184,7 @@ class Components(NamedTuple):
     factors: np.ndarray
 
     def as_vector(self) -> np.ndarray:
-        """Return the mixture as statistics need it."""
+        """The mixture as statistics need it."""
         diagonals = self.factors
         if self.factors.ndim == 3:
             diagonals = np.diagonal(self.factors, axis1=1, axis2=2)
@@ -209,7 +209,7 @@ class MixtureTable(NamedTuple):
 
 @compilable
 def statistics_size(n_components: int, n_features: int, triangular: bool) -> int:
-    """Return the length of a vector of statistics."""
+    """The length of a vector of statistics."""
     second = n_features * (n_features + 1) // 2 if triangular else n_features
     return n_components * (1 + n_features + second)
 
@@ -305,10 +305,13 @@ def _add_statistics(target, theta, selection, count, out):
 
 # Numbers at the end of the mixture's vector.
 KEY_LENGTH = 2
-_HALF, _TO_DOUBLE = np.uint64(32), np.uint64(11)
+_HALF = np.uint64(32)
+_TO_DOUBLE = np.uint64(11)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_SHIFT, _FIRST = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)
-_SECOND_SHIFT, _SECOND = np.uint64(27), np.uint64(0x94D049BB133111EB)
+_FIRST_SHIFT = np.uint64(30)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_SHIFT = np.uint64(27)
+_SECOND = np.uint64(0x94D049BB133111EB)
 _LAST_SHIFT = np.uint64(31)
 
 
@@ -330,7 +333,7 @@ class AllocatedTable(NamedTuple):
 
 @compilable
 def uniform_of(high, low, number):
-    """Return a uniform number in [0, 1) for a row, given the halves of a key."""
+    """A uniform number in [0, 1) for a row, given the halves of a key."""
     word = (np.uint64(high) << _HALF) + np.uint64(low) + _GAMMA * np.uint64(number + 1)
     word = (word ^ (word >> _FIRST_SHIFT)) * _FIRST
     word = (word ^ (word >> _SECOND_SHIFT)) * _SECOND
@@ -365,7 +368,7 @@ def _add_allocated_statistics(target, theta, selection, count, out):
 
 
 def allocated(table: Any, first: int) -> AllocatedTable:
-    """Return a `MixtureTable` as one whose rows are allocated; its first row has some number."""
+    """A `MixtureTable` as one whose rows are allocated; its first row has some number."""
     return AllocatedTable(table.values, table.scale, first)
 
 

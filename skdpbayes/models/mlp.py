@@ -58,12 +58,12 @@ ROW_NORM = 4.0
 
 
 def layer_sizes(n_features, hidden_layer_sizes, n_classes):
-    """Return the units of all layers as one tuple."""
+    """The units of all layers as one tuple."""
     return (n_features, *hidden_layer_sizes, n_classes)
 
 
 def mlp_size(sizes):
-    """Return the number of parameters of a network with these layers."""
+    """The number of parameters of a network with these layers."""
     return sum((before + 1) * after for before, after in itertools.pairwise(sizes))
 
 
@@ -82,7 +82,7 @@ def random_start(sizes, generator):
 
 
 def layers_of(theta, sizes):
-    """Return the list of (weights, biases) of every layer; views, of leading dimensions as ``theta``."""
+    """The list of (weights, biases) of every layer; views, of leading dimensions as ``theta``."""
     layers, first = [], 0
     for before, after in itertools.pairwise(sizes):
         middle, last = first + before * after, first + (before + 1) * after
@@ -103,7 +103,8 @@ _BLINDNESS = 0.4
 _LONGEST = 1e15
 # Unit roundoff of single precision.
 _ROUNDOFF = 2.0**-24
-_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_ZERO = np.float32(0.0)
+_ONE = np.float32(1.0)
 _LEAST_NORMAL = np.finfo(np.float32).smallest_normal
 _BLOCK_ROWS = 8192
 
@@ -147,7 +148,7 @@ class MLPTarget(NamedTuple):
 
 
 def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float) -> TargetBounds:
-    """Return the public bounds of a network's target.
+    """The public bounds of a network's target.
 
     Parameters
     ----------
@@ -318,7 +319,7 @@ def _softmax_error(labels, n_classes, deltas, selection, start, size, floors):
 
 @compilable
 def _square_norms(rows, i):
-    """Return the squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
+    """The squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
     last = rows.shape[0] - 1
     second, third, fourth = min(i + 1, last), min(i + 2, last), min(i + 3, last)
     a = b = c = d = 0.0

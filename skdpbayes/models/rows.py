@@ -95,14 +95,14 @@ def real_numbers(values, n_rows, least=-np.inf, name="responses"):
 
 
 def read_only(array):
-    """Return a read-only view: samplers cannot write to a table, and compile for one type only."""
+    """A read-only view: samplers cannot write to a table, and compile for one type only."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def rows_of(target):
-    """Return a target's rows, from its fields of the same names (generic, compiled)."""
+    """A target's rows, from its fields of the same names (generic, compiled)."""
     raise NotImplementedError("rows_of is a generic of compiled code.")
 
 
@@ -247,7 +247,8 @@ NORMS = (1e-60, 1e60)
 # Beyond this a row's products with moderate coefficients could overflow before they are scaled.
 _EXTREME_NORM = 1e150
 # Chunks whose norms are computed at once, and rows that are worth one.
-_MOST_CHUNKS, _CHUNK_ROWS = 32, 4096
+_MOST_CHUNKS = 32
+_CHUNK_ROWS = 4096
 
 
 def checked_norm(norm, name="norm"):
@@ -263,7 +264,7 @@ def checked_norm(norm, name="norm"):
 
 @suppress_fp_warnings()
 def row_scales(X: MatrixLike, norm: float) -> np.ndarray:
-    """Return the factors ``min(1, norm / ||x_i||)`` that bring every row into a ball.
+    """The factors ``min(1, norm / ||x_i||)`` that bring every row into a ball.
 
     Parameters
     ----------
@@ -295,7 +296,7 @@ def row_scales(X: MatrixLike, norm: float) -> np.ndarray:
 
 
 def clip_rows(X, norm):
-    """Return ``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
+    """``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
 
     ``X`` is copied only if it is a sparse matrix with several entries in one place, or holds absurdly
     long rows.
@@ -321,7 +322,7 @@ def clip_rows(X, norm):
 
 
 def without_duplicates(X):
-    """Return a sparse matrix with one entry in a place: entries that add up would dodge a bound.
+    """A sparse matrix with one entry in a place: entries that add up would dodge a bound.
 
     Raises
     ------
@@ -352,7 +353,7 @@ def without_duplicates(X):
 
 
 def _entries(X, i):
-    """Return a view of the entries of a row that are stored."""
+    """A view of the entries of a row that are stored."""
     return X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
 
 
@@ -381,7 +382,7 @@ def row_norms(X):
 
 
 def scale_rows(X, scale):
-    """Return the rows times their factors, in a copy of their own precision."""
+    """The rows times their factors, in a copy of their own precision."""
     # A factor that this precision does not have as a normal number is applied in two parts.
     small = scale < np.finfo(X.dtype).tiny
     if small.any():

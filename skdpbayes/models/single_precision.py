@@ -21,10 +21,12 @@ from numba.extending import intrinsic
 from .._jit import compilable
 
 # Rows and columns whose sums are in registers at once: half of those of AVX2, or of NEON.
-_HEIGHT, _WIDTH = 4, 16
+_HEIGHT = 4
+_WIDTH = 16
 
 # Whether `multiply` is given a factor's transpose. For every constant of Python's it would be compiled anew.
-PLAIN, TRANSPOSED = np.bool_(False), np.bool_(True)
+PLAIN = np.bool_(False)
+TRANSPOSED = np.bool_(True)
 
 _LOG2_E = np.float32(1.0 / math.log(2.0))
 # Cody-Waite: the first part of log 2 has trailing zeros, so that k times it is exact.
@@ -118,7 +120,7 @@ def _multiply_tile(typing_context, a, down, along, panel, out, i, j):
 
 @intrinsic
 def _power_of_two(typing_context, shifted):
-    """Return ``2^k`` from ``k + _ROUNDER``, by writing ``k`` into the exponent."""
+    """``2^k`` from ``k + _ROUNDER``, by writing ``k`` into the exponent."""
 
     def generate(context, builder, signature, args):
         word = ir.IntType(32)

@@ -34,7 +34,9 @@ from .threads import of_chunks
 
 # No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
-_LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
+_LARGEST_BLOCK = 4096
+_SMALLEST_BLOCK = 512
+_BLOCK_ENTRIES = 2**17
 _MOST_CHUNKS = 32
 
 
@@ -76,27 +78,27 @@ class Block:
         return isinstance(self.rows, np.ndarray)
 
     def logistic_sums(self, theta, centres, weights, curvature):
-        """Return the sums of `products.logistic_sums`, the first in one block."""
+        """The sums of `products.logistic_sums`, the first in one block."""
         given = self.rows, self.scale, self.constant
         gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
         return gradient[None], matrix
 
     def logits(self, theta):
-        """Return ``theta z`` and the offsets, of shape (n_blocks, n)."""
+        """``theta z`` and the offsets, of shape (n_blocks, n)."""
         logits = (self.doubles @ theta[:, : self.rows.shape[1]].T).T * self.scale
         if self.offsets is not None:
             logits += self.offsets
         return logits + self.constant * theta[:, -1:] if self.constant else logits
 
     def summed(self, factors):
-        """Return ``sum_i f_i z_i``, of shape (n_blocks, length), for factors of shape (n_blocks, n)."""
+        """``sum_i f_i z_i``, of shape (n_blocks, length), for factors of shape (n_blocks, n)."""
         sums = (self.doubles.T @ (factors * self.scale).T).T
         if not self.constant:
             return sums
         return np.column_stack([sums, self.constant * factors.sum(axis=1)])
 
     def moved(self, transform):
-        """Return ``W^T z``, of shape (n, length)."""
+        """``W^T z``, of shape (n, length)."""
         moved = self.doubles @ transform[: self.rows.shape[1]]
         moved *= self.scale[:, None]
         if self.constant:
@@ -104,14 +106,14 @@ class Block:
         return moved
 
     def squared_lengths(self, transform):
-        """Return ``|W^T z|^2``, of shape (n,)."""
+        """``|W^T z|^2``, of shape (n,)."""
         if self.is_dense:
             return squared_lengths(self.rows, self.scale, self.constant, transform)
         moved = self.moved(transform)
         return np.einsum("ij,ij->i", moved, moved)
 
     def moment(self, factors):
-        """Return ``sum_i f_i z_i z_i^T``, of shape (length, length)."""
+        """``sum_i f_i z_i z_i^T``, of shape (length, length)."""
         if self.is_dense:
             return moment(self.rows, factors, self.scale, self.constant)
         roots = np.sqrt(np.abs(factors))
@@ -126,7 +128,7 @@ class Block:
 
 
 def sum_of_blocks(target, of_block):
-    """Return the sums over blocks of a tuple of arrays or None.
+    """The sums over blocks of a tuple of arrays or None.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ def _added(sums, more):
 
 
 def _table(target):
-    """Return the unscaled rows as an array or a CSR matrix."""
+    """The unscaled rows as an array or a CSR matrix."""
     if not hasattr(target, "starts"):
         return target.values
     rows = (target.values, target.columns, target.starts)
@@ -173,7 +175,7 @@ def _block(target, table, part, room):
 def record_weights(
     target: Any, transform: np.ndarray, norm: float, of_matrices: float | None = None
 ) -> np.ndarray:
-    """Return ``v``: what records count. **It is not private.**
+    """``v``: what records count. **It is not private.**
 
     Parameters
     ----------
@@ -206,7 +208,7 @@ def record_weights(
 
 
 def reweighted(target, transform, norm, power=1, of_matrices=None):
-    """Return a target of which records count ``w^power v``, ``w`` being their weights. **It is not private.**
+    """A target of which records count ``w^power v``, ``w`` being their weights. **It is not private.**
 
     Parameters
     ----------
@@ -219,7 +221,7 @@ def reweighted(target, transform, norm, power=1, of_matrices=None):
 
 
 def weighted_sums(target, family, weights, theta, transform=None, *, curvature=True):
-    """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
+    """The sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
 
     Parameters
     ----------
@@ -246,7 +248,7 @@ def weighted_sums(target, family, weights, theta, transform=None, *, curvature=T
 
 
 def weighted_scores(target, family, theta, transform=None, *, curvature=True):
-    """Return the sums of weighted means less those at zero, and of curvatures if wanted. **Not private.**
+    """The sums of weighted means less those at zero, and of curvatures if wanted. **Not private.**
 
         a(u) = sum_i v_i H^T (p_i - 1/K) (x) W^T x_i
 
@@ -256,13 +258,13 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
 
 
 def weighted_moment(target, transform):
-    """Return ``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+    """``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
     return _moment(target, transform, lambda part, block: 1.0)
 
 
 @suppress_fp_warnings()
 def _moment(target, transform, factors):
-    """Return ``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
+    """``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
 
     def of_block(part, block):
         weights = target.weights[part] * factors(part, block) ** 2
@@ -307,7 +309,7 @@ def clipped_sums(
 
 
 def squares_moment(target, theta, clip, transform):
-    """Return ``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
+    """``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
 
     Parameters
     ----------
@@ -328,7 +330,7 @@ def squares_moment(target, theta, clip, transform):
 
 
 def _clipped(target, theta, clip, part, block, centre=None):
-    """Return ``psi`` of a block's records, of shape (1, n)."""
+    """``psi`` of a block's records, of shape (1, n)."""
     means = (centre or target.family.inverse_link)(block.logits(theta[None]))
     return np.clip(target.responses[part] - means, -clip, clip)
 
@@ -360,7 +362,7 @@ def _sums(target, family, weights, theta, transform, responses, curvature):
 
 
 def sum_of_losses(target, family, theta):
-    """Return the sum of all records' losses at ``theta``. **It is not private.**
+    """The sum of all records' losses at ``theta``. **It is not private.**
 
     Parameters
     ----------
@@ -375,7 +377,7 @@ def sum_of_losses(target, family, theta):
 
 
 def slope_matrix(family, predicted, weights, rows):
-    """Return ``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
+    """``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
 
     Parameters
     ----------
@@ -462,7 +464,7 @@ def second_moment(
 
 
 def loss_and_derivatives(target, theta):
-    """Return the summed loss, its gradient and its Hessian at ``theta``. **They are not private.**
+    """The summed loss, its gradient and its Hessian at ``theta``. **They are not private.**
 
     Parameters
     ----------
@@ -483,5 +485,5 @@ def loss_and_derivatives(target, theta):
 
 
 def curvature_bound(moment, family):
-    """Return a matrix that is nowhere smaller than the Hessian, from the rows' second moment."""
+    """A matrix that is nowhere smaller than the Hessian, from the rows' second moment."""
     return np.kron(family.largest_slope, moment)

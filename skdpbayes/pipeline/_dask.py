@@ -62,7 +62,7 @@ def _fit_branch(name, step, X, y, copies):
 
 
 def transformed(step, X):
-    """Return the collection of what a fitted step makes of the partitions."""
+    """The collection of what a fitted step makes of the partitions."""
     from .._data.dask_partitions import map_blocks
 
     return map_blocks(partial(_on_rows, step, "transform"), X)
@@ -123,7 +123,7 @@ def fit_branches(step, X, fit):
 
 
 def columns_of_branches(step, X):
-    """Return {name of a branch: its columns of a collection}; 1-dimensional where the row would be."""
+    """{name of a branch: its columns of a collection}; 1-dimensional where the row would be."""
     if isinstance(step, FeatureUnion):
         return {name: X for name, _ in step.transformer_list}
     header, parts, used = header_of(X), {}, set()
@@ -230,7 +230,7 @@ def refusal(step, error):
 
 
 def copied(X):
-    """Return a copy of rows."""
+    """A copy of rows."""
     return X.copy() if hasattr(X, "copy") and not isinstance(X, list) else copy.deepcopy(X)
 
 

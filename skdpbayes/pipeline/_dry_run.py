@@ -87,7 +87,7 @@ def dry_run(step, X, y=None, params=None, fixed=()):
 
 
 def labels_of(estimator, y):
-    """Return the labels that the last step of a fit would find in ``y``, or None without labels."""
+    """The labels that the last step of a fit would find in ``y``, or None without labels."""
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[-1][1]
     # Whose rows they are does not matter to labels.
@@ -96,7 +96,7 @@ def labels_of(estimator, y):
 
 
 def _rehearse(step, X, y, params, fixed, path):
-    """Return the `DryRun` of a step; ``X`` is None if nothing is known about its columns."""
+    """The `DryRun` of a step; ``X`` is None if nothing is known about its columns."""
     if step is None or isinstance(step, str):
         return DryRun(output=X, fitted=step)
     if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
@@ -237,7 +237,7 @@ def _check_arguments(step, X, y, params):
 
 
 def _rehearse_rows(step, y, params):
-    """Return the labels of an estimator that gets rows of unknown columns."""
+    """The labels of an estimator that gets rows of unknown columns."""
     if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
         return None
     if is_collection(y):

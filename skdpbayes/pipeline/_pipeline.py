@@ -293,7 +293,7 @@ class CoefficientsOfLastMixin:
 
 
 def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
-    """Return how many persons there are, and a function that chooses their rows.
+    """Number of persons there are, and a function that chooses their rows.
 
     Parameters
     ----------
@@ -445,7 +445,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the routing of metadata: ``groups`` to the pipeline itself, others to its steps."""
+        """The routing of metadata: ``groups`` to the pipeline itself, others to its steps."""
         return super().get_metadata_routing().add_self_request(self)
 
     def privacy_plan(self, n_samples: int, n_features: int) -> PipelinePlan:
@@ -688,7 +688,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         return found
 
     def _paid_steps(self, plan, firsts):
-        """Return the private steps of a plan, each with what is charged for it, and the rows it may read."""
+        """The private steps of a plan, each with what is charged for it, and the rows it may read."""
         steps = self.get_params()
         return [
             (steps[path], cost, firsts if path in plan.of_one_row else None)

@@ -52,7 +52,7 @@ def cost_of_step(step, epsilon, delta, n_samples, n_columns):
 
 
 def remainder(final, budget, spent, n_samples, width):
-    """Return (epsilon, delta) of the last step, and the cost that is charged for it."""
+    """(epsilon, delta) of the last step, and the cost that is charged for it."""
     relation = budget.neighboring_relation
     if not budget.is_private:
         # There is no plan where a parameter of the step is wrong.
@@ -97,7 +97,7 @@ def _is_auto(final, name):
 
 
 def _largest(charged, budget, spent):
-    """Return the largest epsilon of the last step that the budget allows, and the cost charged for it."""
+    """The largest epsilon of the last step that the budget allows, and the cost charged for it."""
 
     def at(noise):
         epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
@@ -113,7 +113,7 @@ def _largest(charged, budget, spent):
 
 
 def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
-    """Tell whether the last step is ``mu``-GDP, for several widths if its own is not known yet.
+    """Whether the last step is ``mu``-GDP, for several widths if its own is not known yet.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
 
 
 def settings_for_persons(step, relation, n_samples, max_rows):
-    """Return the parameters that a private step has where persons have several rows.
+    """The parameters that a private step has where persons have several rows.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def settings_for_persons(step, relation, n_samples, max_rows):
 
 
 def reads_one_row(step, max_rows):
-    """Tell whether a step before the last reads one row of each person, and not all that are kept.
+    """Whether a step before the last reads one row of each person, and not all that are kept.
 
     It draws quantiles: what others release of rows would have to be shown to cost the same under both
     relations between rows.
@@ -198,7 +198,7 @@ def cheaper_steps(found, relation, limit):
 
 
 def larger_budget(budget, factor):
-    """Return the budget of a step that costs a person as much less than the other steps do."""
+    """The budget of a step that costs a person as much less than the other steps do."""
     if factor == 1 or not budget.is_private:
         return budget
     if budget.delta == 0:
@@ -207,7 +207,7 @@ def larger_budget(budget, factor):
 
 
 def smaller_cost(cost, factor):
-    """Return the cost of a row that, as much larger for a person, is that of choices from a row of each."""
+    """The cost of a row that, as much larger for a person, is that of choices from a row of each."""
     if factor == 1:
         return cost
     bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
@@ -253,7 +253,7 @@ def step_warnings(found, parts, n_samples, n_persons=None):
 
 
 def _step_of(text, plan):
-    """Return the path of the step that a warning of a plan is of, or None."""
+    """The path of the step that a warning of a plan is of, or None."""
     return next((path for path in plan.steps if text.startswith(f"{path}: ")), None)
 
 
@@ -351,7 +351,7 @@ class PipelinePlan(PlannedRelease):
         return sum((self.costs[path] for path in paths), nothing)
 
     def changed(self, **fields: Any) -> Self:
-        """Return a plan with other fields; the caller vouches for their cost."""
+        """A plan with other fields; the caller vouches for their cost."""
         return replace(self, **fields)
 
     @property
@@ -392,7 +392,7 @@ class PipelinePlan(PlannedRelease):
 
 
 def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
-    """Return the plan of a pipeline.
+    """The plan of a pipeline.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
 
 
 def seed_of(pipeline, n_columns, header):
-    """Return the seed of the last step that is paid for and has one, or None.
+    """The seed of the last step that is paid for and has one, or None.
 
     Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
     """
@@ -505,7 +505,7 @@ def _check_limits(pipeline, found):
 
 
 def _split(shares, found, n_samples, told, cheaper, budget):
-    """Return the plan that splits a budget over private steps."""
+    """The plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
     if width == 0:
@@ -545,7 +545,7 @@ def _has_columns(path, step, columns):
 
 
 def _shares(given, early, last):
-    """Return the share of each step but the last."""
+    """The share of each step but the last."""
     paths = [path for path, _, _ in early]
     if given is None:
         total = sum(columns for _, _, columns in early)
@@ -562,7 +562,7 @@ def _shares(given, early, last):
 
 
 def _part_of(budget, share, n_steps):
-    """Return (epsilon, delta) of a step."""
+    """(epsilon, delta) of a step."""
     if not budget.is_private:
         return math.inf, budget.delta
     if budget.delta == 0:

@@ -57,7 +57,7 @@ class _Leaf(NamedTuple):
 
 
 def account_of_private(pipeline: Any) -> Account:
-    """Return the account of a fitted `PrivatePipeline`."""
+    """The account of a fitted `PrivatePipeline`."""
     plan = pipeline.plan_
     steps = _noted(_described(pipeline, costs_of_steps(plan), plan.n_samples), plan)
     known = [one.step for one in leaves(pipeline)]
@@ -72,7 +72,7 @@ def account_of_private(pipeline: Any) -> Account:
 
 
 def account_of_plan(plan: Any) -> Account:
-    """Return the account of the plan of a pipeline."""
+    """The account of the plan of a pipeline."""
     costs = costs_of_steps(plan)
     known = {step.name: step for step in plan.described}
     steps = []
@@ -91,7 +91,7 @@ def account_of_plan(plan: Any) -> Account:
 
 
 def account_of_ordinary(pipeline: Any) -> Account:
-    """Return the account of a fitted pipeline of scikit-learn: its private steps have budgets of their own.
+    """The account of a fitted pipeline of scikit-learn: its private steps have budgets of their own.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def account_of_ordinary(pipeline: Any) -> Account:
 
 
 def steps_within(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
-    """Return the steps before the last of a fitted pipeline that a search has chosen, and has paid for."""
+    """The steps before the last of a fitted pipeline that a search has chosen, and has paid for."""
     spending = {one.path for one in leaves(pipeline) if is_private(one.step) and _spends(one.step)}
     return tuple(
         step._replace(role="within") if step.name in spending else step
@@ -168,7 +168,7 @@ def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
 
 
 def costs_of_steps(plan: Any) -> dict[str, Any]:
-    """Return the cost of each step for what the plan protects: rows, or persons."""
+    """The cost of each step for what the plan protects: rows, or persons."""
     if plan.persons is None:
         return dict(plan.costs)
     relation = between_rows(plan.asked.neighboring_relation)
@@ -229,7 +229,7 @@ def _described(pipeline, costs, rows):
 
 
 def _without_columns(step):
-    """Return a step behind one that may have learnt from the rows, whose columns' names may tell of them."""
+    """A step behind one that may have learnt from the rows, whose columns' names may tell of them."""
     facts = tuple(fact for fact in step.about.facts if fact.column is None)
     return step._replace(columns=None, about=step.about._replace(facts=facts))
 
@@ -258,7 +258,7 @@ def _role(pipeline, path, step, told):
 
 
 def _facts(step):
-    """Return the public lists of an encoder of scikit-learn, and the constant of an imputer."""
+    """The public lists of an encoder of scikit-learn, and the constant of an imputer."""
     found = []
     lists = getattr(step, "categories", None)
     if isinstance(lists, list | tuple):

@@ -45,7 +45,7 @@ class Room(NamedTuple):
 
 
 def room_of_last(pipeline, plan, found, n_columns, header, labels):
-    """Return the `Room` of a pipeline's last step, None if it takes all that encoders may find.
+    """The `Room` of a pipeline's last step, None if it takes all that encoders may find.
 
     The number of its columns is not known before the fit.
 
@@ -86,7 +86,7 @@ def room_of_last(pipeline, plan, found, n_columns, header, labels):
 
 
 def _most_columns(plan, last, final, fewest, labels):
-    """Return the largest number of columns for which there is a plan of the cost, None if for any."""
+    """The largest number of columns for which there is a plan of the cost, None if for any."""
     epsilon, delta = plan.steps[last]
     final, sizes = clone(final).set_params(epsilon=epsilon, delta=delta), {}
     learns_labels = labels is not None and getattr(final, "classes", ()) is None
@@ -222,7 +222,7 @@ def _of_columns(path, encoder, places):
 
 
 def _flat(pipeline):
-    """Return the steps of a pipeline, and of one at its end."""
+    """The steps of a pipeline, and of one at its end."""
     *before, (_, last) = pipeline.steps
     steps = [step for _, step in before]
     return steps + (_flat(last) if isinstance(last, Pipeline) else [last])

@@ -56,7 +56,7 @@ _REMEDIES = {
 
 
 def children(step):
-    """Return [(name, step)] of a composite step, or None; a subclass may do more than fit what it holds."""
+    """[(name, step)] of a composite step, or None; a subclass may do more than fit what it holds."""
     own = type(step).__module__.startswith("skdpbayes.")
     if type(step) is Pipeline or (own and isinstance(step, Pipeline)):
         return list(step.steps)
@@ -69,12 +69,12 @@ def children(step):
 
 
 def is_private(step):
-    """Tell whether a step has a privacy budget."""
+    """Whether a step has a privacy budget."""
     return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
 
 
 def is_free(step):
-    """Tell whether a private step spends nothing, whatever its budget and its table."""
+    """Whether a private step spends nothing, whatever its budget and its table."""
     if isinstance(step, DPOneHotEncoder):
         lists = step.categories  # A dict has the lists of some columns.
         private = (isinstance(one, str) and one == "private" for one in lists)
@@ -83,7 +83,7 @@ def is_free(step):
 
 
 def leaks(step, is_sparse=False):
-    """Return one message for each step that may leak; ``is_sparse`` refers to the table.
+    """One message for each step that may leak; ``is_sparse`` refers to the table.
 
     Steps that a private pipeline names in ``learns_nothing`` are left out.
     """
@@ -107,12 +107,12 @@ def refuse_learning(pipeline):
 
 
 def leaks_by_path(step):
-    """Return {name of the step: message} of the same, whatever is named in ``learns_nothing``."""
+    """{name of the step: message} of the same, whatever is named in ``learns_nothing``."""
     return dict(reversed(_leaks(step, False, "")))
 
 
 def paths_without_budget(step, path=""):
-    """Return the names of all steps that have no budget, those of inner steps joined by ``__``."""
+    """The names of all steps that have no budget, those of inner steps joined by ``__``."""
     found = []
     for name, one in children(step) or ():
         if one is not None and not isinstance(one, str) and not is_private(one):
@@ -121,7 +121,7 @@ def paths_without_budget(step, path=""):
 
 
 def _leaks(step, is_sparse, path):
-    """Return [(name of the step, message)]."""
+    """[(name of the step, message)]."""
     if step is None or isinstance(step, str):
         return []
     own, held = path.removesuffix("__"), children(step)
@@ -214,7 +214,7 @@ def _leaves(step):
 
 
 def _may_be_sparse(step):
-    """Tell whether a step turns dense tables into sparse ones with a private number of entries."""
+    """Whether a step turns dense tables into sparse ones with a private number of entries."""
     if type(step).__name__ in ("FeatureHasher", "HashingVectorizer"):
         return True
     asked = getattr(step, "sparse_output", False) or getattr(step, "sparse", False) is True
@@ -252,14 +252,14 @@ def _learns_nothing(step):
 
 
 def _is_elementwise(step):
-    """Tell whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
+    """Whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
     functions = [one for one in (step.func, step.inverse_func) if one is not None]
     checks = step.check_inverse and len(functions) == 2
     return all(map(is_known_ufunc, functions)) and not (checks or step.kw_args)
 
 
 def is_known_ufunc(function):
-    """Tell whether a function is one of NumPy's or SciPy's own that map one entry to one."""
+    """Whether a function is one of NumPy's or SciPy's own that map one entry to one."""
     name = getattr(function, "__name__", "")
     known = isinstance(function, np.ufunc) and any(
         getattr(module, name, None) is function for module in (np, special)
@@ -276,7 +276,7 @@ _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
 def spending_steps(step, n_columns, header=None, path="", learnt=None):
-    """Return [(path, step, number of input columns)] of the private steps, and the number of output columns.
+    """[(path, step, number of input columns)] of the private steps, and the number of output columns.
 
     A number of columns is None if it is not known before the fit. ``learnt`` has the number of categories
     that encoders are taken to find, by path, and 0 for those that it does not name.
@@ -314,7 +314,7 @@ def spending_steps(step, n_columns, header=None, path="", learnt=None):
 
 
 def _keeps_columns(step):
-    """Tell whether a step has as many columns before as behind it."""
+    """Whether a step has as many columns before as behind it."""
     if type(step) is FunctionTransformer:
         return step.func is None or is_known_ufunc(step.func)
     if type(step) is SimpleImputer:
@@ -323,7 +323,7 @@ def _keeps_columns(step):
 
 
 def _n_indicators(step, n_columns, n_learnt):
-    """Return the number of output columns of an encoder with public lists, or None.
+    """The number of output columns of an encoder with public lists, or None.
 
     One that finds categories is taken to find ``n_learnt``, if that is not None.
     """
@@ -340,7 +340,7 @@ def _n_indicators(step, n_columns, n_learnt):
 
 
 def branches(step, n_columns, header):
-    """Return (name, step, number of input columns, header or None) of each parallel branch."""
+    """(name, step, number of input columns, header or None) of each parallel branch."""
     if isinstance(step, FeatureUnion):
         return [(name, one, n_columns, header) for name, one in step.transformer_list]
     branches, used = [], set()
@@ -464,7 +464,7 @@ def set_feature_names(pipeline):
 
 
 def last_step(pipeline, names=None):
-    """Return the last step of a fitted pipeline, and the names of its columns; None if they are not known."""
+    """The last step of a fitted pipeline, and the names of its columns; None if they are not known."""
     for _, step in pipeline.steps[:-1]:
         names = names_behind(step, names)
     last = pipeline.steps[-1][1]
@@ -475,7 +475,7 @@ def last_step(pipeline, names=None):
 
 
 def names_behind(step, names=None):
-    """Return the names of the columns behind a fitted step, or None if it does not tell.
+    """The names of the columns behind a fitted step, or None if it does not tell.
 
     Parameters
     ----------
@@ -513,7 +513,7 @@ def names_behind(step, names=None):
 
 
 def _of_branches(step, names):
-    """Return the names behind a fitted ColumnTransformer some of whose branches do not tell them."""
+    """The names behind a fitted ColumnTransformer some of whose branches do not tell them."""
     found = []
     for name, one, places in fitted_branches(step):
         part = step.output_indices_[name]
@@ -546,7 +546,7 @@ _TOO_LONG = 1.5
 
 
 def longest_row(step, n_columns, header=None, norm=math.inf):
-    """Return a bound on the norm of a step's output rows, inf if there is none.
+    """A bound on the norm of a step's output rows, inf if there is none.
 
     Parameters
     ----------
@@ -616,7 +616,7 @@ def longest_last_row(pipeline, final, n_columns, header=None):
 
 
 def norm_warnings(final, norm):
-    """Return a tuple with a warning if a last step's own ``data_norm`` is far above the longest row."""
+    """A tuple with a warning if a last step's own ``data_norm`` is far above the longest row."""
     allowed = getattr(final, "data_norm", None)
     if norm is None or not is_number(allowed) or allowed <= _TOO_LONG * norm:
         return ()

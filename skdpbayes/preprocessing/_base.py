@@ -121,7 +121,7 @@ class PrivateTransformerMixin(Prepaid):
             return self._make_up(table.n_features, *self._prepared(X, table))
 
     def _planned(self, name, n_samples, n_features, budget, cost, **extra):
-        """Return a plan; without privacy the cost is infinite, unless nothing is learnt."""
+        """A plan; without privacy the cost is infinite, unless nothing is learnt."""
         if not budget.is_private and cost is not None:
             cost = PrivacyCost(budget.neighboring_relation, mu=math.inf)
         return TransformerPlan(

@@ -183,7 +183,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         return tags
 
     def _bounds(self, columns):
-        """Return the bounds as arrays in the order of the columns; None stands for columns without names."""
+        """The bounds as arrays in the order of the columns; None stands for columns without names."""
         bounds = {}
         for name in ("lower", "upper"):
             bound = in_order(getattr(self, name), columns, name)
@@ -266,7 +266,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         return validate_table(self, X, reset=reset, dtype=precisions, ensure_all_finite="allow-nan")
 
     def _needs_doubles(self):
-        """Tell whether bounds, of columns or of the range, or their ratio are none in single precision."""
+        """Whether bounds, of columns or of the range, or their ratio are none in single precision."""
         if not hasattr(self, "lower_"):
             return False
         ratios = np.abs(np.log(self.scale_))
@@ -384,7 +384,7 @@ def _labels(bound):
 
 
 def in_order(bound, columns, name):
-    """Return a bound in the order of a table's columns if it is a Series or dict that names them."""
+    """A bound in the order of a table's columns if it is a Series or dict that names them."""
     if not _is_named(bound):
         return bound
     labels, columns = _labels(bound), [] if columns is None else list(columns)

@@ -61,7 +61,7 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
 
 
 def unknown_part(node):
-    """Return a part of an expression that `evaluate` does not know, or None."""
+    """A part of an expression that `evaluate` does not know, or None."""
     operands = _operands(node)
     if operands is None:
         return node
@@ -69,7 +69,7 @@ def unknown_part(node):
 
 
 def _operands(node):
-    """Return the operands of the outermost operation, or None if it is not known."""
+    """The operands of the outermost operation, or None if it is not known."""
     if isinstance(node, ast.Name):
         return []
     if isinstance(node, ast.Constant):
@@ -87,7 +87,7 @@ def _operands(node):
 
 
 def _called(node):
-    """Return the name of the function that a call is of, as in log(x) or np.log(x)."""
+    """The name of the function that a call is of, as in log(x) or np.log(x)."""
     function = node.func
     is_numpy = isinstance(function, ast.Attribute) and getattr(function.value, "id", None) in (
         "np",
@@ -97,7 +97,7 @@ def _called(node):
 
 
 def columns_of(node):
-    """Return the names of the columns in an expression, in their order."""
+    """The names of the columns in an expression, in their order."""
     if isinstance(node, ast.Name):
         return (node.id,)
     names = (name for one in _operands(node) or () for name in columns_of(one))
@@ -105,7 +105,7 @@ def columns_of(node):
 
 
 def constants_are_finite(node):
-    """Tell whether all parts of an expression that read no column are finite numbers."""
+    """Whether all parts of an expression that read no column are finite numbers."""
     if columns_of(node):
         return all(map(constants_are_finite, _operands(node)))
     try:
@@ -116,7 +116,7 @@ def constants_are_finite(node):
 
 
 def _compared(node):
-    """Return (left, operator, right) of a comparison of two, or None."""
+    """(left, operator, right) of a comparison of two, or None."""
     match node:
         case ast.Compare(left, [operation], [right]):
             return left, operation, right
@@ -124,7 +124,7 @@ def _compared(node):
 
 
 def evaluate(node, table):
-    """Return the values of an expression that is known, in all rows."""
+    """The values of an expression that is known, in all rows."""
     if isinstance(node, ast.Name):
         return numbers_of(table, node.id)
     if isinstance(node, ast.Constant):
@@ -149,7 +149,7 @@ def _column(table, name):
 
 
 def numbers_of(table, name):
-    """Return a column as numbers in double precision; missing ones are nan."""
+    """A column as numbers in double precision; missing ones are nan."""
 
     def told(error):
         return ValueError(
@@ -171,7 +171,7 @@ def numbers_of(table, name):
 
 
 def cells_of(table, name):
-    """Return a column as canonical text, the empty one where it is missing."""
+    """A column as canonical text, the empty one where it is missing."""
 
     def told(error):
         return ValueError(f"column {name!r} must hold categories: text, numbers or truth values.")
@@ -302,7 +302,7 @@ class Factor:
         return [(name, 1.0, 0.0) for name in self.names]
 
     def values(self, table: Any) -> np.ndarray:
-        """Return an array of shape (n_rows, n_columns), each row from the same row of a table."""
+        """An array of shape (n_rows, n_columns), each row from the same row of a table."""
         raise NotImplementedError
 
 
@@ -416,7 +416,7 @@ class Missing(Factor):
 
 
 def factor_of(text, is_name, bounds, levels):
-    """Return the `Factor` that a part of a formula stands for.
+    """The `Factor` that a part of a formula stands for.
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ def _of_name(name, bounds, levels):
 
 
 def _unknown(tree, text, within=False):
-    """Return the error about a part of a formula; ``within`` tells whether it is one of bounded(...)."""
+    """The error about a part of a formula; ``within`` tells whether it is one of bounded(...)."""
     called = tree.func if isinstance(tree, ast.Call) else None
     name = getattr(called, "id", getattr(called, "attr", None))
     if name in _LEARNING | _SMOOTH:
@@ -540,7 +540,7 @@ def _instead(tree, name, within):
 
 
 def _arguments(tree, text, required, optional=()):
-    """Return {name: node} of the arguments of a call."""
+    """{name: node} of the arguments of a call."""
     names = (*required, *optional)
     found = dict(zip(names, tree.args, strict=False))
     found |= {_SYNONYMS.get(one.arg, one.arg): one.value for one in tree.keywords}
@@ -816,7 +816,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         return StepDisclosure(tuple(facts))
 
     def _terms(self):
-        """Return the terms, each a tuple of factors, without the constant."""
+        """The terms, each a tuple of factors, without the constant."""
         parts = parsed(self.formula)[1]
         bounds = {
             name: bounds_of_call(one, f"bounds of {name}")
@@ -906,7 +906,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         return np.hstack([reduce(_products, (values[f.names[0]] for f in term)) for term in terms])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Return the names of the columns, such as ``age``, ``region[north]`` and ``age:region[north]``.
+        """The names of the columns, such as ``age``, ``region[north]`` and ``age:region[north]``.
 
         Parameters
         ----------
@@ -920,7 +920,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         return np.asarray(self._names(), dtype=object)
 
     def _affine(self):
-        """Return (A, c, names) with columns ``A x + c``, for products of raw columns ``x``."""
+        """(A, c, names) with columns ``A x + c``, for products of raw columns ``x``."""
         rows = []
         for term in self._terms():
             for parts in product(*(factor.affine for factor in term)):
@@ -939,7 +939,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
 
 
 def parsed(formula):
-    """Return (name of the response or None, terms, whether there is a constant).
+    """(name of the response or None, terms, whether there is a constant).
 
     Terms are tuples of ``(text, whether it is a name)``.
 

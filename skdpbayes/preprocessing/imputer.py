@@ -228,7 +228,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         return np.hstack([filled, missing.astype(X.dtype)]) if self.add_indicator else filled
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Return the names of the columns, and those of the indicators.
+        """The names of the columns, and those of the indicators.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ _NOT_LISTED = (
 
 
 def _in_words(category):
-    """Return a category for a report."""
+    """A category for a report."""
     return "missing" if category is _MISSING else as_json(category)
 
 
@@ -155,7 +155,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return tags
 
     def _public_lists(self, names, n_features):
-        """Return the public list of each column, or None."""
+        """The public list of each column, or None."""
         if isinstance(self.categories, str):
             return [None] * n_features
         lists = self.categories
@@ -233,7 +233,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return None not in lists
 
     def _found(self, table, column, generator):
-        """Return {frequent category of a column: noisy count}: numbers, text, missing."""
+        """{frequent category of a column: noisy count}: numbers, text, missing."""
         counts = sorted(table.count(_count, column).items(), key=_place)
         details = self.plan_.details
         # Propositions 51 and 53.
@@ -310,7 +310,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return table if self.sparse_output else table.toarray()
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Return the names of the indicators.
+        """The names of the indicators.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
 
 
 def categories_of(estimator, X, reset):
-    """Return a table of canonical categories, of shape (n_samples, n_features)."""
+    """A table of canonical categories, of shape (n_samples, n_features)."""
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
         # As objects, dates in nanoseconds would be integers.
         raise TypeError(_NO_CATEGORY)
@@ -401,7 +401,7 @@ def _place(item):
 
 
 def _distinct(categories):
-    """Return a name for each category; text is quoted where a number or an indicator has the same name."""
+    """A name for each category; text is quoted where a number or an indicator has the same name."""
     others = {_INFREQUENT, *(_shown(one) for one in categories if not isinstance(one, str))}
     return [repr(one) if one in others else _shown(one) for one in categories]
 

@@ -188,7 +188,7 @@ class DPQuantileScaler(
         return quantiles
 
     def _public_bounds(self, X, n_features):
-        """Return (low, high) for each column; (None, None) without public bounds."""
+        """(low, high) for each column; (None, None) without public bounds."""
         if self.bounds is None:
             return [(None, None)] * n_features
         if len(self.bounds) != 2:

@@ -60,7 +60,7 @@ class Budget(NamedTuple):
         return sensitivity_factor(self.neighboring_relation)
 
     def with_mu(self, mu: float) -> Self:
-        """Return the budget that a ``mu``-GDP release uses up, at the same delta.
+        """The budget that a ``mu``-GDP release uses up, at the same delta.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Budget(NamedTuple):
         return self
 
     def allows(self, cost: Any) -> bool:
-        """Tell whether a cost stays within the budget."""
+        """Whether a cost stays within the budget."""
         return not self.is_private or cost.epsilon(self.delta) <= self.epsilon
 
 
@@ -154,7 +154,7 @@ def default_delta(n_samples: int) -> float:
 
 
 def too_large_delta(budget, n_samples):
-    """Return a warning about a delta that is too large to be of use, a tuple of at most one str."""
+    """A warning about a delta that is too large to be of use, a tuple of at most one str."""
     if not budget.is_private or budget.delta * n_samples <= 1.0:
         return ()
     return (
@@ -175,7 +175,7 @@ _LEAST = 1e-4
 
 
 def largest_epsilon(budget, spent):
-    """Return the largest epsilon, at a budget's delta, of a Gaussian release that it still allows.
+    """The largest epsilon, at a budget's delta, of a Gaussian release that it still allows.
 
     Of a pure one where delta is 0.
 
@@ -212,5 +212,5 @@ def _largest_mu(budget, spent):
 
 
 def round_down_epsilon(number):
-    """Return a number in four digits, none of them rounded up."""
+    """A number in four digits, none of them rounded up."""
     return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(number))

@@ -100,7 +100,7 @@ def check_seeds_are_allowed():
 
 
 def _charged():
-    """Return the active ledgers of this process and of its ancestors, each file once."""
+    """The active ledgers of this process and of its ancestors, each file once."""
     ledgers = list(_active)
     for announcement in announced_by_ancestors():
         if announcement["file"] is None:

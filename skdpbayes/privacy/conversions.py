@@ -42,7 +42,7 @@ def check_delta(delta):
 
 
 def round_down_delta(part):
-    """Return a part of a delta; 0 if it has lost digits, at which every epsilon is larger."""
+    """A part of a delta; 0 if it has lost digits, at which every epsilon is larger."""
     return part if part >= sys.float_info.min else 0.0
 
 
@@ -68,7 +68,7 @@ class _CloseEnoughError(Exception):
 
 
 def smallest_within(excess, guess=1.0, tolerance=1e-12, farthest=_FARTHEST):
-    """Return the smallest ``x > 0`` with ``excess(x) <= 0``, where the excess falls with x.
+    """The smallest ``x > 0`` with ``excess(x) <= 0``, where the excess falls with x.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def boundary(holds, low, high, resolution):
 
 
 def _first_feasible(aimed, infeasible, feasible, tolerance, resolution=0.0):
-    """Return the least argument that was found to be feasible on the way to the root."""
+    """The least argument that was found to be feasible on the way to the root."""
     known = dict((infeasible, feasible))
     best = feasible[0]
 
@@ -143,7 +143,7 @@ def _first_feasible(aimed, infeasible, feasible, tolerance, resolution=0.0):
 
 
 def _bracket(excess, high, tolerance, farthest):
-    """Return (infeasible point, its finite excess, feasible point, its excess)."""
+    """(infeasible point, its finite excess, feasible point, its excess)."""
     low, value_low, width = 0.0, math.inf, 0.02
     value_high = excess(high)
     while value_high > 0:
@@ -176,7 +176,7 @@ def _bracket(excess, high, tolerance, farthest):
 
 
 def decimal_exact(number):
-    """Return a finite float as the decimal that it is written as.
+    """A finite float as the decimal that it is written as.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def decimal_exact(number):
 
 
 def round_up(total):
-    """Return the least float that is written as a fraction or more."""
+    """The least float that is written as a fraction or more."""
     try:
         number = float(total)
     except OverflowError:
@@ -197,7 +197,7 @@ def round_up(total):
 
 
 def round_down(total):
-    """Return the largest float that is written as a fraction, at least 0, or less."""
+    """The largest float that is written as a fraction, at least 0, or less."""
     number = float(total)
     return number if decimal_exact(number) <= total else math.nextafter(number, 0.0)
 
@@ -289,7 +289,8 @@ def gaussian_mu(epsilon, delta):
 
 
 # Numbers are confined to where no product of three of them overflows: rho is rounded up, epsilon down.
-_LEAST, _LARGEST = 1e-90, 1e90
+_LEAST = 1e-90
+_LARGEST = 1e90
 
 
 def zcdp_epsilon(rho, delta):
@@ -320,7 +321,7 @@ def zcdp_delta(rho, epsilon):
 
 
 def _orders(best):
-    """Return ``alpha - 1`` and ``alpha``."""
+    """``alpha - 1`` and ``alpha``."""
     above = best * np.geomspace(0.02, 50.0, 1000)
     return above, 1.0 + above
 

@@ -61,7 +61,7 @@ from .losses import RELATIONS as NEIGHBORING_RELATIONS
 
 
 def cost_in_words(cost):
-    """Return the line that is printed of a `PrivacyCost`."""
+    """The line that is printed of a `PrivacyCost`."""
     parts = "; ".join(_parts(cost)) or "nothing"
     return f"{cost.neighboring_relation.replace('_', '-')}: {parts}"
 
@@ -170,7 +170,7 @@ def check_relation(relation, *, persons=False):
 
 
 def gaussian_limit(cost):
-    """Return the mu of a cost in the limit of many small parts, which is Gaussian."""
+    """The mu of a cost in the limit of many small parts, which is Gaussian."""
     rows_only = cost.sampled or cost.counted
     shift = sensitivity_factor(cost.neighboring_relation) if rows_only else 0.0
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
@@ -323,7 +323,7 @@ class PrivacyCost:
         return composed((self, other))
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon that holds with ``delta``.
+        """The smallest epsilon that holds with ``delta``.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class PrivacyCost:
         return min(forms)
 
     def delta(self, epsilon: float) -> float:
-        """Return the smallest delta that holds with ``epsilon``.
+        """The smallest delta that holds with ``epsilon``.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class PrivacyCost:
                 yield parts.pure_epsilon, rest
 
     def _smallest_delta(self, epsilon):
-        """Return the smallest delta whose epsilon is at most this one, to a thousandth, from above."""
+        """The smallest delta whose epsilon is at most this one, to a thousandth, from above."""
         low, high = math.log(SMALLEST_DELTA), 0.0
         while high - low > 1e-3:
             middle = 0.5 * (low + high)
@@ -486,7 +486,7 @@ class PrivacyCost:
         return 2.0**-52 * (64 + sum(part.count for part in self._parts))
 
     def dp_event(self) -> Any:
-        """Return the cost as a dp-accounting event, with the relation that it is valid for.
+        """The cost as a dp-accounting event, with the relation that it is valid for.
 
         dp-accounting measures noise against one record's bound, and its PLD accountant doubles the
         sensitivity under ``REPLACE_ONE`` where its Rényi accountant does not. Under ``replace_one``
@@ -508,7 +508,7 @@ class PrivacyCost:
 
 
 def quick_epsilon(cost, delta):
-    """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
+    """An epsilon that holds with ``delta``, by a closed form if there is one."""
     if delta == 0 or cost.is_gaussian or cost.failure > 0:
         return cost.epsilon(delta)
     closed = min(cost.pure_epsilon, zcdp_epsilon(cost.concentrated, delta))
@@ -516,7 +516,7 @@ def quick_epsilon(cost, delta):
 
 
 def composed(costs):
-    """Return the sum of costs, in one pass.
+    """The sum of costs, in one pass.
 
     Parameters
     ----------
@@ -563,7 +563,7 @@ def _merged(parts):
 
 
 def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
-    """Return the cost of releases from disjoint parts of a table.
+    """The cost of releases from disjoint parts of a table.
 
     The parts must be fixed beforehand: under ``replace_one`` by the place of a row (its number, or a draw
     that does not look at the rows), under ``add_or_remove_one`` by each row alone (a draw for every row, or

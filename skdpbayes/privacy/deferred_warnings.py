@@ -157,7 +157,7 @@ def warnings_last(owner: Any):
 
 
 def warns_last(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a `fit` whose warnings after the charge are shown when it is complete."""
+    """A `fit` whose warnings after the charge are shown when it is complete."""
 
     @wraps(method)
     def complete(*args: _P.args, **params: _P.kwargs) -> _T:
@@ -168,7 +168,7 @@ def warns_last(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def take_warnings(owner: Any) -> tuple[tuple[str, type[Warning]], ...]:
-    """Return (text, category) of what a fit that was paid for has left on an estimator, and remove it."""
+    """(text, category) of what a fit that was paid for has left on an estimator, and remove it."""
     return getattr(owner, "__dict__", {}).pop(_KEPT, ())
 
 

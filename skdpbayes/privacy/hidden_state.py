@@ -28,7 +28,7 @@ from .._jit import compiled
 
 @compiled
 def _least_cost(contraction, sensitivity, variance, diameter):
-    """Return the least cost ``mu^2``; all arrays have one entry per step."""
+    """The least cost ``mu^2``; all arrays have one entry per step."""
     n_steps = contraction.size
     # Corners of the majorant so far, from the last step back: place, height, energy up to there.
     x = np.zeros(n_steps + 1)
@@ -72,7 +72,7 @@ def _least_cost(contraction, sensitivity, variance, diameter):
 
 @compiled
 def _least_cyclic_costs(contraction, sensitivity, variance, n_batches):
-    """Return the least cost for each batch; a record's turn and the idle steps after it count as one step.
+    """The least cost for each batch; a record's turn and the idle steps after it count as one step.
 
     Such a step ends in the next epoch: what its parts in both amount to is summed up beforehand.
     """
@@ -246,7 +246,7 @@ def hidden_state_mu_constant(
 
 
 def geometric_sums(contraction, n_steps):
-    """Return ``sum_{k < T} c^k`` and ``sum_{k < T} c^{2k}``, accurate where ``c`` is close to 1."""
+    """``sum_{k < T} c^k`` and ``sum_{k < T} c^{2k}``, accurate where ``c`` is close to 1."""
     if contraction == 1:
         return float(n_steps), float(n_steps)
     if contraction == 0:

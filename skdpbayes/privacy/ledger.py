@@ -228,7 +228,7 @@ class PrivacyLedger:
         self._charge(Charge(cost, label=label or self.label))
 
     def history(self) -> Any:
-        """Return all charges in order: public numbers and names.
+        """All charges in order: public numbers and names.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class PrivacyLedger:
         return table.assign(time=pd.to_datetime(table["time"], utc=True))
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the `history` as a list of dict, with times in ISO 8601."""
+        """The `history` as a list of dict, with times in ISO 8601."""
         charges, total = self._book.charges(), PrivacyCost(self.budget.neighboring_relation)
         rows = [{name: getattr(charge, name) for name in _COLUMNS} for charge in charges]
         for row in () if self.budget.is_private else rows:  # Then charging computes no totals.

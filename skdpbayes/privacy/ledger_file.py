@@ -67,7 +67,7 @@ class Charge(NamedTuple):
 
 
 def now():
-    """Return the time in UTC, to the second."""
+    """The time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -87,11 +87,11 @@ class LedgerMemory:
         """Return None: no other process can open it."""
 
     def spent(self, patience=None):
-        """Return the composition of all charges."""
+        """The composition of all charges."""
         return self._spent
 
     def charges(self):
-        """Return all charges, a list of `Charge` in their order."""
+        """All charges, a list of `Charge` in their order."""
         return list(self._charges)
 
     def charge(self, charge, allowed):
@@ -175,12 +175,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def cost_to_text(cost):
-    """Return a cost as JSON from which `cost_from_text` makes an equal one."""
+    """A cost as JSON from which `cost_from_text` makes an equal one."""
     return json.dumps(asdict(cost), default=lambda number: number.item())
 
 
 def cost_from_text(text):
-    """Return the cost that `cost_to_text` wrote."""
+    """The cost that `cost_to_text` wrote."""
     return _cost_of(json.loads(text))
 
 
@@ -271,12 +271,12 @@ class LedgerFile:
         return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger, "seen": seen}
 
     def spent(self, patience=None):
-        """Return the composition of all charges."""
+        """The composition of all charges."""
         with self._transaction("DEFERRED", patience):
             return self._spent
 
     def charges(self):
-        """Return all charges, a list of `Charge` in their order."""
+        """All charges, a list of `Charge` in their order."""
         with self._transaction("DEFERRED") as connection:
             rows = connection.execute(
                 "SELECT cost, estimator, sampler, label, time, epsilon, total_epsilon, status "
@@ -444,7 +444,7 @@ class LedgerFile:
 
 
 def open_or_create(path, budget, timeout):
-    """Return the ledger in a file, which is made if there is none, and must have the budget otherwise."""
+    """The ledger in a file, which is made if there is none, and must have the budget otherwise."""
     if not os.path.exists(path):
         with suppress(FileExistsError):
             return LedgerFile.create(path, budget, timeout)
@@ -476,13 +476,13 @@ def _digest(fields):
 
 
 def _next_digest(row, before):
-    """Return the digest of a new charge after that of the one before."""
+    """The digest of a new charge after that of the one before."""
     number = secrets.token_hex(16)
     return number + _digest([*row, before, number])
 
 
 def _follows(digest, row, before):
-    """Tell whether a charge has its digest, after that of the one before."""
+    """Whether a charge has its digest, after that of the one before."""
     if len(digest) == 32 >= len(before):  # Of format 1, in which no chained ones come before.
         return digest == _digest(row)
     return digest == digest[:32] + _digest([*row, before, digest[:32]])

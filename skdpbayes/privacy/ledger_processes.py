@@ -67,7 +67,7 @@ def announce(ledgers):
 
 
 def announced_by_ancestors():
-    """Return the ledgers that are active around this process, a list of what was announced.
+    """The ledgers that are active around this process, a list of what was announced.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _write(mark):
 
 
 def _has_to_be_there():
-    """Tell whether others may look for the file: where they cannot find it open, or in a block."""
+    """Whether others may look for the file: where they cannot find it open, or in a block."""
     return bool(_Own.text) and (_Own.file is None or _Own.text != "[]")
 
 
@@ -160,7 +160,7 @@ def _marks_around():
 
 
 def _ancestors():
-    """Return the processes from which this one descends, as far as can be found, and when they were started.
+    """The processes from which this one descends, as far as can be found, and when they were started.
 
     Each is asked once: what the system tells of a process with many threads takes it half a millisecond.
     """
@@ -177,14 +177,14 @@ def _ancestors():
 
 
 def this_process():
-    """Return the number of this process and when it was started, which together no other has."""
+    """The number of this process and when it was started, which together no other has."""
     if _Own.started is None:
         _Own.started = _kin(os.getpid())[1]
     return os.getpid(), _Own.started
 
 
 def descends_from(process):
-    """Tell whether this process descends from another, which still runs, as far as that can be found."""
+    """Whether this process descends from another, which still runs, as far as that can be found."""
     pid, started = process
     return _ancestors().get(pid) == started
 
@@ -200,13 +200,13 @@ def _mark(pid, started):
 
 
 def _process_of(mark):
-    """Return the number of the process that left a mark, and when it was started."""
+    """The number of the process that left a mark, and when it was started."""
     pid, _, started = mark.name.removeprefix(_PREFIX).partition("-")
     return int(pid), started
 
 
 def _runs(mark):
-    """Tell whether the process that left a mark runs, or might."""
+    """Whether the process that left a mark runs, or might."""
     pid, started = _process_of(mark)
     if started:
         return _kin(pid)[1] == started
@@ -222,7 +222,7 @@ def _runs(mark):
 
 
 def _kin(pid):
-    """Return a process's parent and when it started, or 0 and nothing where the system does not tell."""
+    """A process's parent and when it started, or 0 and nothing where the system does not tell."""
     try:
         fields = (_PROCESSES / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

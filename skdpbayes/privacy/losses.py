@@ -90,7 +90,7 @@ def accept_range(record_bound, batch_ratio, neighboring_relation):
 
 @compilable
 def _first_probabilities(spacing, cells):
-    """Return the probability of a bit's first value, for every cell that its loss may lie in."""
+    """The probability of a bit's first value, for every cell that its loss may lie in."""
     # A loss between two points of the grid is dominated by the pair of the farther ones.
     first = np.empty(cells)
     for j in range(cells):
@@ -136,7 +136,7 @@ def _extend(curve, log_odds_range, n_bits, cells):
 
 
 def accept_bits_curve(log_odds_range, n_bits):
-    """Return the worst hockey-stick divergence of so many decisions, chosen adaptively.
+    """The worst hockey-stick divergence of so many decisions, chosen adaptively.
 
     Parameters
     ----------
@@ -167,12 +167,12 @@ PERSON_RELATIONS = {name + _PERSON: relation for name, relation in RELATIONS.ite
 
 
 def between_persons(relation):
-    """Return the relation between tables that differ in a person, of one between rows."""
+    """The relation between tables that differ in a person, of one between rows."""
     return relation + _PERSON
 
 
 def between_rows(relation):
-    """Return the relation between tables that differ in a row, of either kind."""
+    """The relation between tables that differ in a row, of either kind."""
     return relation.removesuffix(_PERSON)
 
 
@@ -191,7 +191,7 @@ def _pld():
 
 
 def sensitivity_factor(neighboring_relation):
-    """Return how many records' contributions the sums of two neighbours may differ by: 2 or 1."""
+    """Number of records' contributions the sums of two neighbours may differ by: 2 or 1."""
     return {"replace_one": 2.0, "add_or_remove_one": 1.0}[neighboring_relation]
 
 
@@ -231,16 +231,16 @@ class SampledGaussian:
     count: int
 
     def invalid(self) -> bool:
-        """Tell whether this is no mechanism."""
+        """Whether this is no mechanism."""
         return not (self.noise_multiplier > 0 and 0 < self.sampling_rate <= 1 and self.count >= 1)
 
     def moves(self, relation: str) -> tuple[float, float]:
-        """Return (number of compositions, typical size of a loss) for the choice of a grid."""
+        """(number of compositions, typical size of a loss) for the choice of a grid."""
         shift = sensitivity_factor(relation)
         return self.count, shift * self.sampling_rate / self.noise_multiplier
 
     def composed(self, relation: str, interval: float) -> Any:
-        """Return the privacy loss distribution of all of them."""
+        """The privacy loss distribution of all of them."""
         return (
             _pld()
             .privacy_loss_distribution.from_gaussian_mechanism(
@@ -272,13 +272,13 @@ class PoissonGaussian:
     count: int
 
     def invalid(self) -> bool:
-        """Tell whether this is no mechanism, or one with rates beyond what is listed."""
+        """Whether this is no mechanism, or one with rates beyond what is listed."""
         return not (
             self.noise_multiplier > 0 and 0 < self.rate <= _LARGEST_RATE and self.count >= 1
         )
 
     def moves(self, relation: str) -> tuple[float, float]:
-        """Return (number of compositions, typical size of a loss) for the choice of a grid."""
+        """(number of compositions, typical size of a loss) for the choice of a grid."""
         shift = sensitivity_factor(relation)
         spread = math.sqrt(
             min(self.rate, self.rate**2 * math.exp(min(self.noise_multiplier**-2, 700.0)))
@@ -286,7 +286,7 @@ class PoissonGaussian:
         return self.count, shift * spread / self.noise_multiplier
 
     def composed(self, relation: str, interval: float) -> Any:
-        """Return the privacy loss distribution of all of them."""
+        """The privacy loss distribution of all of them."""
         times = np.arange(int(20.0 * self.rate) + 80)
         times = times[poisson.sf(times - 1, self.rate) > _POISSON_TAIL]
         weights = poisson.pmf(times, self.rate)
@@ -313,7 +313,7 @@ class AcceptBits:
     count: int
 
     def invalid(self) -> bool:
-        """Tell whether these are no bits."""
+        """Whether these are no bits."""
         return not (0 < self.log_odds_range < math.inf and self.count >= 1)
 
     @property
@@ -322,12 +322,12 @@ class AcceptBits:
         return self.log_odds_range * min(BLOCK_BITS, self.count) <= LARGEST_BLOCK_RANGE
 
     def moves(self, relation: str) -> tuple[float, float]:
-        """Return (number of compositions, typical size of a loss) for the choice of a grid."""
+        """(number of compositions, typical size of a loss) for the choice of a grid."""
         block = min(BLOCK_BITS, self.count)
         return math.ceil(self.count / block), self.log_odds_range * math.sqrt(block) / 2.0
 
     def composed(self, relation: str, interval: float) -> Any:
-        """Return the privacy loss distribution of all of them."""
+        """The privacy loss distribution of all of them."""
         total = None
         blocks, rest = divmod(self.count, BLOCK_BITS)
         for n_bits, times in ((BLOCK_BITS, blocks), (rest, 1)):
@@ -378,7 +378,7 @@ def _probability_above(cuts, noise, shifts, weights):
 
 
 def _curve_of_cuts(losses, first, second):
-    """Return the curve of two laws whose likelihood ratio is monotone, from the half-lines it defines.
+    """The curve of two laws whose likelihood ratio is monotone, from the half-lines it defines.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def _interval(parts, relation):
 
 
 def has_grid(parts, mu, relation):
-    """Tell whether the losses of some parts and of a ``mu``-GDP mechanism, of up to ``mu^2``, fit a grid."""
+    """Whether the losses of some parts and of a ``mu``-GDP mechanism, of up to ``mu^2``, fit a grid."""
     moves = [
         part.moves(relation)
         for part in parts
@@ -457,7 +457,7 @@ def has_grid(parts, mu, relation):
 
 
 def fitting_interval(parts, mu, relation, largest=0.0):
-    """Return the grid's interval for some parts and a ``mu``-GDP mechanism; pure ones lose ``largest``."""
+    """The grid's interval for some parts and a ``mu``-GDP mechanism; pure ones lose ``largest``."""
     interval = _interval(parts, relation)
     # Losses spread so far; a grid of more points takes minutes, and is no use at this width.
     while max((mu + 20.0) * mu, largest) > _MOST_POINTS * interval:
@@ -506,7 +506,7 @@ class PureMechanism:
     count: int = 1
 
     def invalid(self) -> bool:
-        """Tell whether these are no mechanisms."""
+        """Whether these are no mechanisms."""
         return not (0 < self.level < math.inf and self.count >= 1)
 
     @property
@@ -515,11 +515,11 @@ class PureMechanism:
         return round_up(decimal_exact(self.level) * self.count)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of one of them."""
+        """The delta of one of them."""
         return max(0.0, -math.expm1(epsilon - self.level)) / (1.0 + math.exp(-self.level))
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of one of them."""
+        """The epsilon of one of them."""
         if delta >= self.delta(0.0):
             return 0.0
         found = self.level + math.log1p(-delta * (1.0 + math.exp(-self.level)))
@@ -527,18 +527,18 @@ class PureMechanism:
         return min(self.level, max(0.0, found + 2.0 * math.ulp(self.level)))
 
     def moves(self, relation: str) -> tuple[float, float]:
-        """Return (number of compositions, typical size of a loss) for the choice of a grid."""
+        """(number of compositions, typical size of a loss) for the choice of a grid."""
         return self.count, self.level
 
     def composed(self, relation: str, interval: float) -> Any:
-        """Return the privacy loss distribution of all of them."""
+        """The privacy loss distribution of all of them."""
         if self.count > 1 or self.level > _LARGEST_LOSS:
             return self._of_binomial(interval)
         ends = np.array([-self.level, self.level])
         return _from_curve(ends, np.array([-math.expm1(-self.level), 0.0]), interval)
 
     def _of_binomial(self, interval):
-        """Return the losses of all answers of randomised response at once: a binomial number is honest."""
+        """The losses of all answers of randomised response at once: a binomial number is honest."""
         honest = binom(self.count, expit(self.level))
         # Beyond, losses count as infinite; below, as the least that is kept.
         least, most = int(honest.ppf(_CURVE_TAIL)), int(honest.isf(_CURVE_TAIL))
@@ -576,7 +576,7 @@ class SelectedRun:
         return repr(self) < repr(other)
 
     def invalid(self) -> bool:
-        """Tell whether this is no selection."""
+        """Whether this is no selection."""
         in_range = 1 <= self.mean_runs < math.inf and self.shape >= 0 and self.count >= 1
         return not (in_range and len({cost.neighboring_relation for cost in self.costs}) == 1)
 
@@ -610,25 +610,25 @@ class SelectedRun:
         return self.count * self.epsilon(0.0)
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of one selection."""
+        """The delta of one selection."""
         return max(
             min(1.0, self.mean_runs * cost.delta(epsilon - shift)) if epsilon >= shift else 1.0
             for cost, shift in zip(self.costs, self.shifts, strict=True)
         )
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of one selection; ``inf`` where there is none."""
+        """The epsilon of one selection; ``inf`` where there is none."""
         share = round_down_delta(delta / self.mean_runs)
         return max(
             shift + cost.epsilon(share) for cost, shift in zip(self.costs, self.shifts, strict=True)
         )
 
     def moves(self, relation: str) -> tuple[float, float]:
-        """Return (number of compositions, typical size of a loss) for the choice of a grid."""
+        """(number of compositions, typical size of a loss) for the choice of a grid."""
         return self.count, max(self.epsilon(0.1), 1e-3)
 
     def composed(self, relation: str, interval: float) -> Any:
-        """Return the privacy loss distribution of all of them."""
+        """The privacy loss distribution of all of them."""
         epsilons, deltas = self._curve()
         return _from_curve(epsilons, deltas, interval).self_compose(self.count)
 
@@ -646,7 +646,7 @@ class SelectedRun:
 
 @lru_cache(maxsize=256)
 def number_law(mean, shape):
-    """Return the parameter of the law of the number of runs: ``g``, or the Poisson law's mean."""
+    """The parameter of the law of the number of runs: ``g``, or the Poisson law's mean."""
     if mean == 1:
         return 0.0 if math.isinf(shape) else 1.0
     if math.isinf(shape):
@@ -716,7 +716,7 @@ def _digest(part):
 
 
 def _of_parts(parts, relation, interval, level=0):
-    """Return the distribution of some parts whose digests agree in their first bits, so many."""
+    """The distribution of some parts whose digests agree in their first bits, so many."""
     key = parts, relation, interval
     found = _kept.get(key)
     if found is None:
@@ -742,7 +742,7 @@ def _composed(parts, relation, interval, level):
 
 @lru_cache(maxsize=64)
 def compose_losses(parts: Sequence[Any], mu: float, relation: str) -> Any:
-    """Return the privacy loss distribution of some parts and of a ``mu``-GDP mechanism.
+    """The privacy loss distribution of some parts and of a ``mu``-GDP mechanism.
 
     Parameters
     ----------

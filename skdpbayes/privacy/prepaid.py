@@ -100,7 +100,7 @@ def take_voucher(holder: Any) -> Voucher | None:
 
 
 def is_prepaid(holder: Any) -> bool:
-    """Tell whether an object has a voucher that is good."""
+    """Whether an object has a voucher that is good."""
     voucher = getattr(holder, "__dict__", {}).get(_KEPT)
     return voucher is not None and _is_known(voucher) and voucher.file.exists()
 
@@ -146,7 +146,7 @@ def vouchers(costs: Iterable[tuple[Any, ...]]):
 
 
 def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
-    """Tell whether a cost that was paid for is at least another.
+    """Whether a cost that was paid for is at least another.
 
     Either every mechanism has its counterpart that reveals at least as much, or what was paid for is a
     randomised response that may fail, which is worse than any mechanism with that epsilon and delta (Kairouz,

@@ -64,7 +64,7 @@ class StepDisclosure(NamedTuple):
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON has it: infinite numbers as None, and what is no number as text."""
+    """A value as JSON has it: infinite numbers as None, and what is no number as text."""
     if isinstance(value, str):
         return str(value)
     if hasattr(value, "tolist"):  # Of NumPy.
@@ -81,7 +81,7 @@ def as_json(value: Any) -> Any:
 
 
 def resolve_source(value: Any, default: Any, learnt: Any = None) -> tuple[Any, str]:
-    """Return the value of a parameter that is a number, None or "auto", and who said so.
+    """The value of a parameter that is a number, None or "auto", and who said so.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def resolve_source(value: Any, default: Any, learnt: Any = None) -> tuple[Any, s
 def of_columns(
     what: str, values: Iterable[Any] | None, source: str, names: Iterable[Any] | None = None
 ) -> tuple[Disclosure, ...]:
-    """Return a fact for each column, or one for all if they are alike or not known.
+    """A fact for each column, or one for all if they are alike or not known.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 def parameter_fingerprint(estimator: Any) -> dict[str, str]:
-    """Return every parameter of an estimator, and of those inside, in words or as a digest.
+    """Every parameter of an estimator, and of those inside, in words or as a digest.
 
     Of an estimator its class is told, and of a generator of random numbers that it is one, since both change
     in a fit.
@@ -236,7 +236,7 @@ class PlannedRelease:
         return self.budget.delta
 
     def _title(self):
-        """Return the first line of the printed plan."""
+        """The first line of the printed plan."""
         return f"{self.name} plan"
 
     def _lines(self):

@@ -37,7 +37,7 @@ def n_chunks(expected_records):
 
 
 def lattice_spacing(noise_scale):
-    """Return the spacing of the lattice for the smallest noise of a run."""
+    """The spacing of the lattice for the smallest noise of a run."""
     return 2.0 ** (math.floor(math.log2(noise_scale)) - LATTICE_BITS)
 
 
@@ -53,12 +53,12 @@ def box_half_width(noise_scale):
 
 
 def covered_records(n_samples, neighboring_relation):
-    """Return how many records a table may have, given its public size: ten times as many if it is private."""
+    """Number of records a table may have, given its public size: ten times as many if it is private."""
     return n_samples if neighboring_relation == "replace_one" else 10 * n_samples
 
 
 def sum_inflation(n_samples, n_parameters, neighboring_relation):
-    """Return the factor by which rounding can enlarge the sensitivity of a sum over records."""
+    """The factor by which rounding can enlarge the sensitivity of a sum over records."""
     records = covered_records(n_samples, neighboring_relation)
     chain = records / n_chunks(n_samples) + MAX_CHUNKS + n_parameters + 8
     return 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records

@@ -27,7 +27,9 @@ from .cost import PrivacyCost
 from .losses import between_persons, between_rows
 
 # By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
-_LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60
+_LITTLE = 0.995
+_MUCH = 0.8
+_TRIES = 60
 
 
 class Persons(NamedTuple):
@@ -49,7 +51,7 @@ class Persons(NamedTuple):
 
 
 def group_privacy_factor(neighboring_relation, max_rows):
-    """Return the relation between rows, and how many steps of it lead to a table with another person.
+    """The relation between rows, and how many steps of it lead to a table with another person.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ def group_privacy_factor(neighboring_relation, max_rows):
 
 
 def plan_group_privacy_factor(persons):
-    """Return how many steps between rows lead to a table with another person, of a plan's `Persons`."""
+    """Number of steps between rows lead to a table with another person, of a plan's `Persons`."""
     relation = between_rows(persons.budget.neighboring_relation)
     return group_privacy_factor(relation, persons.max_rows)[1]
 
@@ -131,7 +133,7 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_p
 
 
 def plan_for_persons(make_plan, budget, max_rows):
-    """Return a plan whose cost for persons keeps to a budget.
+    """A plan whose cost for persons keeps to a budget.
 
     Parameters
     ----------
@@ -197,7 +199,7 @@ def _cost_of_one_row(cost, neighboring_relation):
 
 
 def _mu_of_replacing(plan):
-    """Return ``m``."""
+    """``m``."""
     # A norm that is drawn first may lead to another plan, of which only the cost is fixed.
     if getattr(plan, "norm", None) is not None:
         return 2.0 * plan.cost.mu

@@ -69,7 +69,7 @@ def _scores_without_noise(selector):
 
 
 def _chooses_without_noise(search):
-    """Tell whether any score that a search of scikit-learn chooses by is without noise."""
+    """Whether any score that a search of scikit-learn chooses by is without noise."""
     scoring = getattr(search, "scoring", None)
     scores = scoring.values() if isinstance(scoring, dict) else [scoring]
     return not all(hasattr(score, "privacy_cost") for score in scores)
@@ -265,7 +265,7 @@ def what_is_learnt(tool):
 
 
 def tool_of(estimator):
-    """Return the `Tool` that an estimator is, or None."""
+    """The `Tool` that an estimator is, or None."""
     for kind in type(estimator).__mro__:
         for tool in TOOLS:
             if _is_in(tool, kind.__module__, kind.__qualname__) and _applies(tool, estimator):

@@ -85,7 +85,7 @@ class PrivacyReport(dict):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Return the report that `to_json` wrote.
+        """The report that `to_json` wrote.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class PrivacyReport(dict):
         return cls(record)
 
     def to_json(self) -> str:
-        """Return the report as JSON.
+        """The report as JSON.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class PrivacyReport(dict):
         return json.dumps(self, indent=2, allow_nan=False)
 
     def to_markdown(self, title: str | None = None) -> str:
-        """Return the report as Markdown.
+        """The report as Markdown.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class PrivacyReport(dict):
         return text(self._blocks(title))
 
     def to_html(self, title: str | None = None) -> str:
-        """Return the report as a page that needs no other file, runs no script, and can be printed.
+        """The report as a page that needs no other file, runs no script, and can be printed.
 
         Parameters
         ----------

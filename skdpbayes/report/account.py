@@ -149,7 +149,7 @@ def register(kind: type, make: Any) -> None:
 
 
 def of_estimator(estimator: Any, of: str = "estimator") -> Account:
-    """Return the account of a fitted estimator with one plan."""
+    """The account of a fitted estimator with one plan."""
     plan = estimator.plan_
     unprotected: tuple[str, ...] = ()
     if takes_labels_from_rows(estimator):
@@ -166,7 +166,7 @@ def of_estimator(estimator: Any, of: str = "estimator") -> Account:
 
 
 def with_seeds(account: Account, estimator: Any) -> Account:
-    """Return an account that says whether an estimator, or one inside it, has a seed."""
+    """An account that says whether an estimator, or one inside it, has a seed."""
     if not has_seeds(estimator):
         return account._replace(seeds=False)
     warning = (
@@ -177,7 +177,7 @@ def with_seeds(account: Account, estimator: Any) -> Account:
 
 
 def plan_account(plan: Any, of: str = "plan") -> Account:
-    """Return the account of a plan."""
+    """The account of a plan."""
     asked, name = asked_for(plan), getattr(plan, "name", type(plan).__name__)
     persons = getattr(plan, "persons", None)
     step = Step(
@@ -203,7 +203,7 @@ def plan_account(plan: Any, of: str = "plan") -> Account:
 
 
 def asked_for(plan: Any) -> Budget:
-    """Return a plan's budget; that for persons, if it protects them."""
+    """A plan's budget; that for persons, if it protects them."""
     return getattr(plan, "asked", plan.budget)
 
 
@@ -221,7 +221,7 @@ def release_of(plan: Any) -> dict[str, Any]:
 
 
 def proof_of(plan: Any) -> str:
-    """Return the propositions by which a plan's cost is known, as far as it says."""
+    """The propositions by which a plan's cost is known, as far as it says."""
     sampler = getattr(plan, "sampler", None)
     parts = [getattr(plan, "proof", "") or getattr(sampler, "proof", "")]
     if getattr(plan, "norm", None) is not None:
@@ -258,7 +258,7 @@ def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) 
 
 
 def takes_labels_from_rows(estimator: Any) -> bool:
-    """Tell whether a fitted estimator read the set of labels off the rows."""
+    """Whether a fitted estimator read the set of labels off the rows."""
     return hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None
 
 
@@ -296,7 +296,7 @@ def _charge(row, delta):
 
 
 def shares(account: Account) -> list[float | None]:
-    """Return the share of each step in the loss, None where it is not known or a part is not finite."""
+    """The share of each step in the loss, None where it is not known or a part is not finite."""
     delta = account.budget.delta
     parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
     total = math.fsum(parts) or 1.0
@@ -318,14 +318,14 @@ def _squared_mu(epsilon, delta):
 
 
 def epsilon_of(step: Step, delta: float) -> float:
-    """Return the epsilon of a step alone."""
+    """The epsilon of a step alone."""
     if step.epsilon is not None:
         return step.epsilon
     return 0.0 if step.cost is None or step.cost.is_zero else step.cost.epsilon(delta)
 
 
 def cost_fields(cost: PrivacyCost) -> dict[str, Any]:
-    """Return all numbers of a cost, JSON-ready."""
+    """All numbers of a cost, JSON-ready."""
     return _plain(json.loads(cost_to_text(cost)))
 
 
@@ -338,7 +338,7 @@ def _plain(value):
 
 
 def finite(number: float) -> float | None:
-    """Return a number, or None if it is not finite."""
+    """A number, or None if it is not finite."""
     return float(number) if math.isfinite(number) else None
 
 
@@ -412,7 +412,7 @@ class Charged(NamedTuple):
         )
 
     def as_json(self):
-        """Return the numbers, none of them rounded up."""
+        """The numbers, none of them rounded up."""
         left = finite(self.left)
         return {
             "budget_epsilon": finite(self.budget.epsilon),
@@ -461,7 +461,7 @@ def summary_of(account, charged, warnings):
 
 
 def _verdict(account, epsilon, warnings):
-    """Return whether a guarantee is claimed: "none", "weakened", or "if_signed"."""
+    """Whether a guarantee is claimed: "none", "weakened", or "if_signed"."""
     if math.isinf(epsilon):
         return "none"
     unproven = any(step.role == "unproven" for step in account.steps)
@@ -487,7 +487,7 @@ def _belief(before, epsilon):
 
 
 def steps_of(account):
-    """Return every step, or every charge."""
+    """Every step, or every charge."""
     delta = account.budget.delta
     if not account.steps:
         return [_bare(release) for release in account.releases]

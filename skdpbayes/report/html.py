@@ -112,7 +112,7 @@ _BOXES = {
 
 
 def page(blocks):
-    """Return a page of blocks."""
+    """A page of blocks."""
     title = next(block.text for block in blocks if isinstance(block, Title))
     body = "\n".join(filter(None, (_WRITERS[type(block)](block) for block in blocks)))
     return f"""<!DOCTYPE html>

@@ -33,7 +33,7 @@ _SOURCES = {
 
 
 def number(value, digits=4):
-    """Return a number as text, never rounded down; None, which stands for infinite ones, is "none"."""
+    """A number as text, never rounded down; None, which stands for infinite ones, is "none"."""
     if value is None:
         return "none"
     above = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
@@ -41,7 +41,7 @@ def number(value, digits=4):
 
 
 def named(place, step):
-    """Return the number of a step and its class, as tables call it."""
+    """The number of a step and its class, as tables call it."""
     return f"{place}. {step['kind'] or step['name']}"
 
 
@@ -65,13 +65,13 @@ def step_rows(steps, rows):
 
 
 def _place(step):
-    """Return the name of a step in its pipeline, if its class does not say it."""
+    """The name of a step in its pipeline, if its class does not say it."""
     plain = step["name"].lower() in step["kind"].lower()
     return "" if plain else f"called {_cut(step['name'])}"
 
 
 def share_text(share):
-    """Return a share in percent."""
+    """A share in percent."""
     return "" if share is None else f"{100 * share:.1f} %"
 
 
@@ -85,7 +85,7 @@ def _reads(step, rows):
 
 
 def columns_text(columns):
-    """Return how many columns a step reads, and the first of their names."""
+    """Number of columns a step reads, and the first of their names."""
     if columns is None:
         return ""
     count, names = columns["number"], columns["names"]
@@ -227,7 +227,7 @@ class Blanks(NamedTuple):
 
 
 def report_sections(report: dict[str, Any], title: str | None, fingerprint: str) -> list[Any]:
-    """Return the blocks of a record."""
+    """The blocks of a record."""
     summary = report["summary"]
     name = f"{summary['name']}, {summary['stage']}"
     return [

@@ -34,7 +34,7 @@ def trusted(account):
 
 
 def assumptions(account, charged, persons_have_rows):
-    """Return the assumptions, a list of {"id", "statement", "status"}."""
+    """The assumptions, a list of {"id", "statement", "status"}."""
     found = [
         *_of_rows(account, persons_have_rows),
         *_of_steps(account),
@@ -205,7 +205,7 @@ _MEASURES = (
 
 
 def deployment_of(account):
-    """Return the fields of the registry."""
+    """The fields of the registry."""
     relation = account.budget.neighboring_relation
     unprotected = (UNPROTECTED[relation], *account.unprotected)
     many = len(account.releases) != 1
@@ -270,6 +270,6 @@ def composition(account):
 
 
 def mechanisms(cost):
-    """Return the kinds of mechanisms that a cost is made of."""
+    """The kinds of mechanisms that a cost is made of."""
     used = [text for name, text in _MECHANISMS.items() if getattr(cost, name)]
     return "; ".join(used) or "None so far"

@@ -87,7 +87,7 @@ class Auto(TemperedSampler):
     burn_in: float | str = "auto"
 
     def _for_chains(self):
-        """Return the names of options that are set and that only chains have."""
+        """The names of options that are set and that only chains have."""
         own = self.get_params(deep=False).items()
         return [
             name for name, value in own if value != "auto" and (name, value) != ("temperature", 1)
@@ -128,7 +128,7 @@ class Auto(TemperedSampler):
         return ClippedResiduals() if budget.is_private else Gibbs()
 
     def for_mixture(self, budget: Any) -> Any:
-        """Return `NoiseAware`, or `Gibbs` without privacy."""
+        """`NoiseAware`, or `Gibbs` without privacy."""
         if self._for_chains():
             raise ValueError(
                 f"{', '.join(self._for_chains())}: sampler='auto' has no such options for mixtures: leave "

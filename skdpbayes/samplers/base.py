@@ -54,7 +54,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 @cache
 def samplers_by_name():
-    """Return a read-only mapping of {name: class} of the package's samplers, in alphabetical order.
+    """A read-only mapping of {name: class} of the package's samplers, in alphabetical order.
 
     A class that wraps another sampler has the name of that sampler, and is left out.
     """
@@ -74,7 +74,7 @@ def samplers_by_name():
 
 
 def samplers_with(holds: Callable[[Any], Any] = lambda sampler: True) -> str:
-    """Return the names of samplers with some property, quoted, for a message.
+    """The names of samplers with some property, quoted, for a message.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def samplers_with(holds: Callable[[Any], Any] = lambda sampler: True) -> str:
 
 
 def resolve_sampler(sampler: Any) -> Any:
-    """Return a sampler object: the given one, or the one that a name stands for, with its defaults.
+    """A sampler object: the given one, or the one that a name stands for, with its defaults.
 
     Parameters
     ----------
@@ -131,12 +131,12 @@ def resolve_sampler(sampler: Any) -> Any:
 
 
 def takes_family(sampler, family):
-    """Tell whether a sampler takes a family of linear models; None is a target without one."""
+    """Whether a sampler takes a family of linear models; None is a target without one."""
     return family is None or not sampler.families or isinstance(family, sampler.families)
 
 
 def takes(sampler, bounds):
-    """Tell whether a sampler, with its options, takes records with such bounds."""
+    """Whether a sampler, with its options, takes records with such bounds."""
     family = getattr(bounds, "family", None)
     return (
         _model_of(bounds) in sampler.targets
@@ -172,7 +172,7 @@ def _are_weighted(bounds):
 
 
 def names_of_calibrated(sampler, family):
-    """Return the names of samplers for the same targets as another, and a family, that are calibrated."""
+    """The names of samplers for the same targets as another, and a family, that are calibrated."""
     return samplers_with(
         lambda own: (
             own.is_calibrated and own.targets & sampler.targets and takes_family(own, family)
@@ -320,7 +320,7 @@ class Sampler(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
 
     def for_mixture(self, budget: Any) -> Any:
-        """Return the sampler that draws mixtures if this one is asked for: by default itself.
+        """The sampler that draws mixtures if this one is asked for: by default itself.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Sampler(BaseEstimator):
         check_plan_matches_target(plan, target)
 
     def calibrated_names(self, family: Any) -> str:
-        """Return the names of samplers for the same targets, and a family, that are calibrated."""
+        """The names of samplers for the same targets, and a family, that are calibrated."""
         return names_of_calibrated(self, family)
 
     def run(
@@ -410,7 +410,7 @@ class TemperedSampler(Sampler):
     n_steps: int | str = "auto"
 
     def fixed(self) -> tuple[float | None, int | None]:
-        """Return (temperature, number of steps), None for what is left to the plan."""
+        """(temperature, number of steps), None for what is left to the plan."""
         return resolve_auto(self.temperature, float), resolve_auto(self.n_steps, int)
 
 
@@ -433,7 +433,7 @@ def checked_gaussian(sampler, bounds, budget):
 
 
 def freeze_sampler(sampler):
-    """Return a sampler whose options, and theirs, can no longer be set, because runs read them again."""
+    """A sampler whose options, and theirs, can no longer be set, because runs read them again."""
     for own in (sampler, *sampler.get_params().values()):
         if isinstance(own, Sampler):
             own._is_of_plan = True
@@ -441,14 +441,14 @@ def freeze_sampler(sampler):
 
 
 def resolve_auto(value, kind=None):
-    """Return an option's value, as a number of a kind if there is one, and None for "auto"."""
+    """An option's value, as a number of a kind if there is one, and None for "auto"."""
     if value is None or (isinstance(value, str) and value == "auto"):
         return None
     return value if kind is None else kind(value)
 
 
 def resolved_batch_size(batch_size, bounds, n_samples):
-    """Return the expected size of a batch, or None for the full table."""
+    """The expected size of a batch, or None for the full table."""
     if resolve_auto(batch_size) is None:
         small = batch_size is None or not bounds.clipped or n_samples <= BATCH_SIZE
         return None if small else BATCH_SIZE

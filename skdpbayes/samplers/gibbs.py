@@ -66,7 +66,9 @@ __all__ = ["Gibbs"]
 
 # Square roots of precisions are kept within these limits, and weights above the last. Only empty components
 # can reach them, under priors that say nothing of scales or weights.
-_LEAST_FACTOR, _LARGEST_FACTOR, _LEAST_WEIGHT = 1e-6, 1e13, 1e-300
+_LEAST_FACTOR = 1e-6
+_LARGEST_FACTOR = 1e13
+_LEAST_WEIGHT = 1e-300
 
 
 def draw_parameters(
@@ -134,7 +136,7 @@ def _matrices(model, found, means, generator):
 
 
 def _prior_width(model):
-    """Return ``nu c``."""
+    """``nu c``."""
     return model.degrees_of_freedom * model.covariance / model.data_norm**2
 
 
@@ -179,11 +181,12 @@ def wishart_factors(
 
 
 # Squares of scales are kept within these factors of their units: beyond, sums would overflow.
-_NARROWEST, _WIDEST = 1e-24, 1e24
+_NARROWEST = 1e-24
+_WIDEST = 1e24
 
 
 def sums_of(target: Any) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return ``(G, t, sum_i w_i y_i^2, n)``. **They are not private.**"""
+    """``(G, t, sum_i w_i y_i^2, n)``. **They are not private.**"""
     origin = np.zeros((1, target.prior_precision.size))
     gradient, moment = weighted_sums(target, target.family, None, origin)
     weights, responses = target.weights, target.responses
@@ -242,7 +245,7 @@ class _Sweeps:
         return u
 
     def _scale_of(self, count, square, unit, present, wide):
-        """Return a half-Cauchy scale's square, given ``count`` numbers, and its mixing variable."""
+        """A half-Cauchy scale's square, given ``count`` numbers, and its mixing variable."""
         # Without privacy.
         gamma = self.generator.standard_gamma([0.5 * (1.0 + count), 1.0])
         found = float((1.0 / wide + 0.5 * square) / max(gamma[0], 1e-300))
@@ -255,9 +258,11 @@ class _Sweeps:
 # n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
 
 
-N_SWEEPS, BURN_IN = 1000, 0.25
+N_SWEEPS = 1000
+BURN_IN = 0.25
 # Seconds of a sweep beside those for reading rows, and operations on matrices per second: guesses.
-_SWEEP_SECONDS, _OPERATIONS = 3e-4, 5e9
+_SWEEP_SECONDS = 3e-4
+_OPERATIONS = 5e9
 # Draws of a normal linear model, which are nearly independent.
 _NORMAL_DRAWS = 1000
 
@@ -271,12 +276,12 @@ class _Sweeping(Plan):
         return math.inf
 
     def kept_steps(self) -> np.ndarray:
-        """Return the sweeps after which parameters are kept."""
+        """The sweeps after which parameters are kept."""
         after = self.n_steps - self.n_burn_in
         return self.n_burn_in + np.arange(1, self.n_draws + 1) * after // self.n_draws - 1
 
     def summary(self) -> dict[str, str]:
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["temperature"] = "1: the posterior, without privacy"
         return lines
@@ -314,7 +319,7 @@ class NormalGibbsPlan(_Sweeping):
         return 8.0 * (self.n_draws * (d + 2) + 6 * d**2 + MOMENT_ROWS * d)
 
     def summary(self) -> dict[str, str]:
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         return {**super().summary(), "a step reads": "sums over the table, which is read once"}
 
 
@@ -373,7 +378,7 @@ def plan_gibbs(
 def _made(
     kind, sampler, bounds, n_samples, budget, n_steps, n_draws, burn_in, default_draws, **own
 ):
-    """Return a plan of sweeps, as many as its draws need unless their number is given."""
+    """A plan of sweeps, as many as its draws need unless their number is given."""
     draws = number_of_draws(n_draws, default_draws, n_steps, burn_in)
     steps = chain_length(n_steps, N_SWEEPS, draws, burn_in, 1.0)
     return kind(
@@ -471,7 +476,7 @@ class Gibbs(Sampler):
         return plan_normal(self, bounds, n_samples, budget, *self._length(n_draws))
 
     def _length(self, n_draws):
-        """Return (sweeps, draws, share of burn-in)."""
+        """(sweeps, draws, share of burn-in)."""
         steps, burn_in = resolve_auto(self.n_steps, int), resolve_auto(self.burn_in, float)
         return steps, n_draws, BURN_IN if burn_in is None else burn_in
 
@@ -567,7 +572,7 @@ class Allocations:
     def draw(
         self, components: Components, generator: np.random.Generator, loop: int = 0
     ) -> Statistics:
-        """Return the statistics of all components, of rows that are allocated at random.
+        """The statistics of all components, of rows that are allocated at random.
 
         ``loop`` is the address of the loop over several cores, or zero for one.
         """

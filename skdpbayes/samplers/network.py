@@ -44,7 +44,8 @@ __all__ = ["NetworkSampler"]
 # Of what calibration has of mu^2: the norm's share and the scale's.
 SHARES = 1.0 / 6.0, 5.0 / 6.0
 # As parts of data_norm, and as factors of logits.
-NORMS, SCALES = 2.0 ** (-np.arange(41) / 4.0), 2.0 ** (np.arange(-24, 1) / 6.0)
+NORMS = 2.0 ** (-np.arange(41) / 4.0)
+SCALES = 2.0 ** (np.arange(-24, 1) / 6.0)
 LOG_WEIGHTS_OF_NORMS = np.log(NORMS)
 LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
 # More would tell no more.
@@ -53,7 +54,9 @@ _LARGEST_RANGE = 8.0
 _ROUNDING = 2.0**-40
 # Choices and path together cost a little more than Gaussians would: about one per cent of epsilon. What is
 # left to the path, and by how much it is lowered at least and at most.
-_LEAST, _LITTLE, _MUCH = 0.5, 0.9999, 0.9
+_LEAST = 0.5
+_LITTLE = 0.9999
+_MUCH = 0.9
 # Lines of the printed plan that are not taken from that of the path.
 _OF_THE_WHOLE = ("sampler", "spends", "protects")
 
@@ -92,7 +95,7 @@ class NetworkPlan(Plan):
         return self.path.warnings
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         of_norm, of_scale = (f"range {eta:.4g}" for eta in self.log_odds_ranges)
         return {
             **self.path.summary(),
@@ -189,7 +192,7 @@ _BLOCK_SIZE = 32768
 
 @suppress_fp_warnings()
 def norm_sums(target, norms):
-    """Return the sums of ``v(r)`` for some norms ``r``."""
+    """The sums of ``v(r)`` for some norms ``r``."""
     sums, thresholds = np.zeros(norms.size, np.int64), norms * norms
     for first in range(0, len(target.values), _BLOCK_ROWS):
         rows = target.values[first : first + _BLOCK_ROWS].astype(np.float64)
@@ -220,7 +223,7 @@ def _product(a, b, out):
 
 
 def _outputs(rows, layers, is_tanh):
-    """Return ``z`` less its maximum, of shape (n_classes, n_rows)."""
+    """``z`` less its maximum, of shape (n_classes, n_rows)."""
     for number, (weights, biases) in enumerate(layers):
         z = np.empty((len(rows), biases.size), np.float32)
         _product(rows, weights, z)
@@ -234,7 +237,7 @@ def _outputs(rows, layers, is_tanh):
 
 
 def _confidences(outputs, labels, scale):
-    """Return ``v_i(s)``, from outputs of shape (n_draws, n_classes, n_rows)."""
+    """``v_i(s)``, from outputs of shape (n_draws, n_classes, n_rows)."""
     mean = np.zeros(outputs.shape[1:], np.float32)
     for of_draw in outputs:
         terms = exponential(scale * of_draw)
@@ -248,7 +251,7 @@ def _confidences(outputs, labels, scale):
 
 @suppress_fp_warnings()
 def confidence_sums(target, draws, scales):
-    """Return the sums of ``v(s)`` for some scales ``s`` (both and the draws in single precision)."""
+    """The sums of ``v(s)`` for some scales ``s`` (both and the draws in single precision)."""
     is_tanh = ACTIVATIONS[target.activation] == "tanh"
     sums = np.zeros(scales.size, np.int64)
     step = max(1, _BLOCK_SIZE // int(target.sizes[1:].max()))
@@ -333,7 +336,7 @@ _SOME_DRAWS = 10
 
 
 def release_norm(target, log_odds_range, records_moved, generator):
-    """Return a typical norm of the rows, as a part of the bound on them."""
+    """A typical norm of the rows, as a part of the bound on them."""
     sums = norm_sums(target, ROW_NORM * NORMS)
     # Proposition 34.
     chosen = choose_zero_crossing(
@@ -343,7 +346,7 @@ def release_norm(target, log_odds_range, records_moved, generator):
 
 
 def release_scale(target, draws, log_odds_range, records_moved, generator):
-    """Return the factor of the logits at which the draws are about as sure as they are right."""
+    """The factor of the logits at which the draws are about as sure as they are right."""
     step = -(-len(draws) // _SOME_DRAWS)
     some = np.ascontiguousarray(draws[step // 2 :: step], dtype=np.float32)
     sums = confidence_sums(target, some, SCALES.astype(np.float32))

@@ -31,7 +31,7 @@ from ..privacy.rounding import LARGEST_UNITS, LATTICE_BITS, lattice_spacing, on_
 
 @compilable
 def _rounded(move, spacing):
-    """Return a move in units of the lattice, cut: sums stay exact wherever a chain goes."""
+    """A move in units of the lattice, cut: sums stay exact wherever a chain goes."""
     return np.rint(min(max(move / spacing, -LARGEST_UNITS), LARGEST_UNITS))
 
 
@@ -67,7 +67,7 @@ def release_vector(values, noise_scales, generator, mu=None, is_joint=False):
 
 
 def release_moment(moment, noise_scale, generator, mu=None, is_joint=False):
-    """Return a symmetric matrix with noise: half the variance off the diagonal, where entries count twice.
+    """A symmetric matrix with noise: half the variance off the diagonal, where entries count twice.
 
     ``mu`` and ``is_joint`` are as for `release_vector`.
     """
@@ -190,7 +190,7 @@ def sensitivity_after_rounding(noise_multiplier, n_parameters):
 
 
 def path_cost(relation, rate, steps, multiplier, of_start=0.0):
-    """Return the cost of equal steps, and of what is ``of_start``-GDP before."""
+    """The cost of equal steps, and of what is ``of_start``-GDP before."""
     if rate == 1:
         path = sensitivity_factor(relation) * math.sqrt(steps) / multiplier
         return PrivacyCost(relation, mu=math.hypot(of_start, path))
@@ -198,7 +198,7 @@ def path_cost(relation, rate, steps, multiplier, of_start=0.0):
 
 
 def path_multiplier(bounds, budget, rate, steps, of_start=0.0):
-    """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before).
+    """(noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before).
 
     Raises
     ------

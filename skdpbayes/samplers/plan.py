@@ -114,7 +114,7 @@ class Plan(PlannedRelease):
         object.__setattr__(self, "is_made", True)
 
     def changed(self, **fields: Any) -> Self:
-        """Return a plan with other fields, for samplers: the caller vouches that the cost is that of the run.
+        """A plan with other fields, for samplers: the caller vouches that the cost is that of the run.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Plan(PlannedRelease):
         return self.budget if self.norm is None else self.norm.asked
 
     def as_run(self) -> Self:
-        """Return the plan as samplers know it, with the cost of the run for a row."""
+        """The plan as samplers know it, with the cost of the run for a row."""
         if self.norm is not None:
             return self.changed(cost=self.norm.cost_of_fit, norm=None, persons=None)
         if self.persons is not None:
@@ -173,7 +173,7 @@ class Plan(PlannedRelease):
         return (f"it may take {hours:.2g} hours: {remedy}.",)
 
     def _drowned(self):
-        """Return the warning that draws are close to the prior."""
+        """The warning that draws are close to the prior."""
         return (
             f"noise hides nearly all that {self.n_samples:,} rows say at epsilon={self.budget.epsilon:g}: "
             "draws are close to the prior. Raise epsilon, or take more rows or fewer columns."
@@ -207,7 +207,7 @@ class Plan(PlannedRelease):
         return 8 * (vectors * self.n_parameters + 2 * self.n_samples + batch)
 
     def summary(self) -> dict[str, str]:
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         relation = self._protects()
         if self.persons is not None:
             relation += f" (of up to {self.persons.max_rows} rows)"
@@ -237,7 +237,7 @@ class Plan(PlannedRelease):
         }
 
     def _intervals(self):
-        """Return the line about intervals of a chain for counts, which is the default there."""
+        """The line about intervals of a chain for counts, which is the default there."""
         family = self.bounds.family
         if self.is_calibrated or not getattr(family, "whole_numbers", False):
             return {}
@@ -277,7 +277,7 @@ COMPOSABLE_BATCHES = 3_000_000
 
 
 def number_of_draws(n_draws, default, n_steps, burn_in):
-    """Return the user's number of draws, or a default: no more than steps after the burn-in."""
+    """The user's number of draws, or a default: no more than steps after the burn-in."""
     if n_draws is not None or n_steps is None:
         return n_draws or default
     return min(default, n_steps - math.floor(n_steps * burn_in))
@@ -303,12 +303,12 @@ def fewest_steps(n_steps, n_draws, burn_in, most, rate):
 
 
 def most_steps(rate):
-    """Return how many steps of a path can be accounted for, and how many the rule takes at most."""
+    """Number of steps of a path can be accounted for, and how many the rule takes at most."""
     return (MAX_STEPS, MAX_STEPS) if rate == 1 else (COMPOSABLE_BATCHES, MOST_BATCHES)
 
 
 def chain_length(n_steps, default, n_draws, burn_in, rate):
-    """Return the user's number of steps, or a default: as many as the draws after the burn-in need."""
+    """The user's number of steps, or a default: as many as the draws after the burn-in need."""
     if n_steps is None:
         return max(default, math.ceil((n_draws + 1) / (1.0 - burn_in)))
     fewest_steps(n_steps, n_draws, burn_in, most_steps(rate)[0], rate)
@@ -430,7 +430,7 @@ _LARGEST_MEMORY = 2**40
 
 
 def memory_of_machine():
-    """Return the bytes of memory that this machine has."""
+    """The bytes of memory that this machine has."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

@@ -60,7 +60,8 @@ __all__ = ["BayesByBackprop"]
 
 # Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink
 # with ``s`` by orders of magnitude, and squares must be forgotten as fast.
-MOMENTUM, SQUARES_KEPT = 0.9, 0.99
+MOMENTUM = 0.9
+SQUARES_KEPT = 0.99
 _TINY = 1e-12
 
 
@@ -211,7 +212,7 @@ class VariationalFit:
         )
 
     def _follows(self, number, before, released):
-        """Return the other arrays of the state, as they follow from a step's noisy gradient."""
+        """The other arrays of the state, as they follow from a step's noisy gradient."""
         _, values, first, second, average = before
         state, steps = VariationalState(values, first, second, average, released), self.steps
         # Public: the same for all records.
@@ -269,13 +270,15 @@ def run_variational(plan, target, generator, verbose):
 # Blundell, Cornebise, Kavukcuoglu and Wierstra (2015).
 
 
-N_STEPS, N_STEPS_WITHOUT_PRIVACY = 1000, 5000
+N_STEPS = 1000
+N_STEPS_WITHOUT_PRIVACY = 5000
 N_DRAWS = 100
 # What noise alone moves a parameter by, in deviations of its prior, is about this.
 RATE = 1.0
 # Share of the prior's deviation at which those of ``q`` start; small beside the start of a network, so that
 # their noise does not hide it.
-INITIAL_SCALE, INITIAL_SCALE_OF_NETWORKS = 0.1, 0.02
+INITIAL_SCALE = 0.1
+INITIAL_SCALE_OF_NETWORKS = 0.02
 # Share of the steps over which ``m`` and ``log s`` are averaged.
 AVERAGED = 0.5
 
@@ -319,7 +322,7 @@ class VariationalPlan(Plan):
         return found
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["temperature"] = f"{self.temperature:.4g}, the weight of the Kullback-Leibler term"
         lines["draws"] = f"{self.n_draws:,} of the fitted Gaussian; more are free"
@@ -387,7 +390,7 @@ def _number_of_steps(budget, n_steps, rate):
 
 
 def _noise_scale(bounds, n_samples, budget, rate, multiplier):
-    """Return the noise that covers a record of the bound, with what rounding adds."""
+    """The noise that covers a record of the bound, with what rounding adds."""
     if multiplier == 0:
         return 0.0
     relation = budget.neighboring_relation
@@ -454,11 +457,11 @@ class BayesByBackprop(TemperedSampler):
     initial_scale: float | str = "auto"
 
     def step_size_or(self, default: Any) -> float:
-        """Return the step size that is given, or a default."""
+        """The step size that is given, or a default."""
         return default if resolve_auto(self.step_size) is None else float(self.step_size)
 
     def initial_scale_or(self, default: Any) -> float:
-        """Return the initial scale that is given, or a default."""
+        """The initial scale that is given, or a default."""
         return default if resolve_auto(self.initial_scale) is None else float(self.initial_scale)
 
     def _plan(self, bounds, n_samples, budget, n_draws):

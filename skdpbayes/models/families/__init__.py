@@ -9,5 +9,5 @@ __all__ = ["Family", "Logistic", "Normal", "Poisson", "Softmax", "classifier"]
 
 
 def classifier(n_classes: int) -> Family:
-    """Return the family of a response with some number of classes."""
+    """The family of a response with some number of classes."""
     return Logistic() if n_classes == 2 else Softmax(n_classes)

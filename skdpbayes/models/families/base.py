@@ -90,19 +90,19 @@ class Family(ABC):
 
     @abstractmethod
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """Return the trace of a response's covariance over the number of blocks, of shape (..., n)."""
+        """The trace of a response's covariance over the number of blocks, of shape (..., n)."""
 
     @abstractmethod
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return the derivatives of `mean_variance` by `mean`, of shape (..., n_blocks, n)."""
+        """The derivatives of `mean_variance` by `mean`, of shape (..., n_blocks, n)."""
 
     @abstractmethod
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``-log p(y | eta)``, of shape (n,), for logits of shape (n_blocks, n)."""
+        """``-log p(y | eta)``, of shape (n,), for logits of shape (n_blocks, n)."""
 
     @abstractmethod
     def expected_slope(self, variance: float) -> float:
-        """Return a slope's mean, about, for logits with mean 0 and some variance."""
+        """A slope's mean, about, for logits with mean 0 and some variance."""
 
     def sums_of_block(
         self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
@@ -214,7 +214,7 @@ def has_one_block(target_class):
 
 
 def count_responses(target):
-    """Return the number of records."""
+    """The number of records."""
     return target.responses.size
 
 

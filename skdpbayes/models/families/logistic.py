@@ -56,7 +56,7 @@ class Logistic(ClassFamily):
         return class_numbers(responses, n_rows, 2)
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
-        """Return the second class's probabilities."""
+        """The second class's probabilities."""
         # Four times as fast as scipy's expit, because numpy's exp is vectorised.
         with np.errstate(over="ignore"):
             p = np.negative(logits)
@@ -69,27 +69,27 @@ class Logistic(ClassFamily):
         return predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``p - y``."""
+        """``p - y``."""
         return predicted - responses
 
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return ``p (1 - p) a``."""
+        """``p (1 - p) a``."""
         slopes = 1.0 - predicted
         slopes *= predicted
         return slopes * vectors
 
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``p (1 - p)``."""
+        """``p (1 - p)``."""
         return (predicted * (1.0 - predicted))[..., 0, :]
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``1 - 2 p``."""
+        """``1 - 2 p``."""
         odd = -2.0 * predicted
         odd += 1.0
         return odd
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``-log p_y``."""
+        """``-log p_y``."""
         return np.logaddexp(0.0, logits[0]) - responses * logits[0]
 
     def expected_slope(self, variance: float) -> float:
@@ -217,7 +217,7 @@ class Softmax(ClassFamily):
         return class_numbers(responses, n_rows, self.n_classes)
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
-        """Return ``p``, of shape (..., n_classes, n)."""
+        """``p``, of shape (..., n_classes, n)."""
         # In place, where scipy's softmax spends most of its time on arrays in between.
         p = self.contrasts @ logits
         p -= p.max(axis=-2, keepdims=True)
@@ -226,29 +226,29 @@ class Softmax(ClassFamily):
         return p
 
     def mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``H^T p``."""
+        """``H^T p``."""
         return self.contrasts.T @ predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``H^T (p - e_y)``."""
+        """``H^T (p - e_y)``."""
         return self.mean(predicted) - self.contrasts[responses].T
 
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return ``H^T (diag(p) - p p^T) H a``."""
+        """``H^T (diag(p) - p p^T) H a``."""
         moved = predicted * (self.contrasts @ vectors)
         moved -= predicted * moved.sum(axis=-2, keepdims=True)
         return self.contrasts.T @ moved
 
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``(1 - |p|^2) / n_blocks``."""
+        """``(1 - |p|^2) / n_blocks``."""
         return (1.0 - np.sum(predicted**2, axis=-2)) / self.n_blocks
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``-2 H^T p / n_blocks``."""
+        """``-2 H^T p / n_blocks``."""
         return -2.0 / self.n_blocks * self.mean(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``-log p_y``."""
+        """``-log p_y``."""
         logits = self.contrasts @ logits
         return logsumexp(logits, axis=0) - logits[responses, np.arange(responses.size)]
 

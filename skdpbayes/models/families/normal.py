@@ -119,23 +119,23 @@ class Normal(NumberFamily):
         return np.clip(real_numbers(responses, n_rows), self.low, self.high) - self.centre
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
-        """Return the logits."""
+        """The logits."""
         return logits
 
     def mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``eta / s^2``."""
+        """``eta / s^2``."""
         return self._precision * predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``psi(eta - y) / s^2`` for responses less the middle."""
+        """``psi(eta - y) / s^2`` for responses less the middle."""
         return self._precision * np.clip(predicted - responses, -self.clip, self.clip)
 
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return ``a / s^2``."""
+        """``a / s^2``."""
         return self._precision * np.broadcast_to(vectors, predicted.shape)
 
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``1 / s^2``, the variance of ``y / s^2``."""
+        """``1 / s^2``, the variance of ``y / s^2``."""
         return np.full_like(predicted[..., 0, :], self._precision)
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
@@ -143,21 +143,21 @@ class Normal(NumberFamily):
         return np.zeros_like(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``(eta - y)^2 / (2 s^2)`` up to where residuals are clipped, and straight lines outside."""
+        """``(eta - y)^2 / (2 s^2)`` up to where residuals are clipped, and straight lines outside."""
         size = np.abs(logits[0] - responses)
         inner = np.minimum(size, self.clip)
         return self._precision * inner * (size - 0.5 * inner)
 
     def expected_slope(self, variance: float) -> float:
-        """Return ``1 / s^2``."""
+        """``1 / s^2``."""
         return self._precision
 
     def prediction(self, logits: np.ndarray) -> np.ndarray:
-        """Return the logits, to which ``c`` was added."""
+        """The logits, to which ``c`` was added."""
         return logits
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Return the probabilities of numbers up to ``values``."""
+        """The probabilities of numbers up to ``values``."""
         return ndtr((values - logits) / noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:

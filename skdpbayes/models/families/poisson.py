@@ -40,7 +40,7 @@ _LARGEST_MEAN = 1e18
 
 
 def distribution(counts, mean, dispersion, shift=0):
-    """Return ``P(Y <= k)`` for arrays that are broadcast together.
+    """``P(Y <= k)`` for arrays that are broadcast together.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ class Poisson(NumberFamily):
         return predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``psi(m - y)``."""
+        """``psi(m - y)``."""
         return np.clip(predicted - responses, -self.clip, self.clip)
 
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return ``m a``: the slope of means that are not clipped."""
+        """``m a``: the slope of means that are not clipped."""
         return predicted * vectors
 
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``m``."""
+        """``m``."""
         return predicted[..., 0, :]
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
@@ -161,22 +161,22 @@ class Poisson(NumberFamily):
         return np.ones_like(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return ``exp(eta) - y eta`` up to where residuals are clipped, and straight lines from there on."""
+        """``exp(eta) - y eta`` up to where residuals are clipped, and straight lines from there on."""
         low, high = responses - self.clip, np.log(responses + self.clip)
         low = np.log(np.maximum(low, math.exp(_LEAST)))
         inner = np.clip(logits[0], low, high)
         return np.exp(inner) - responses * inner + self.clip * np.abs(logits[0] - inner)
 
     def expected_slope(self, variance: float) -> float:
-        """Return the mean of a lognormal variable, or the largest slope."""
+        """The mean of a lognormal variable, or the largest slope."""
         return math.exp(min(0.5 * variance, self.largest_logit))
 
     def prediction(self, logits: np.ndarray) -> np.ndarray:
-        """Return ``exp(eta)``."""
+        """``exp(eta)``."""
         return np.exp(np.minimum(logits, -_LEAST))
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Return the probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
+        """The probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
         return distribution(values, self.prediction(logits), 1.0 if noise is None else noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:

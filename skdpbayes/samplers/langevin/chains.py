@@ -79,7 +79,7 @@ def _advance_overdamped(oracle, generator, theta, steps, first, stop, kept, draw
 
 
 def _follow_overdamped(number, before, after):
-    """Return a step's draws, if it has any: midpoints between where it began and where it ended."""
+    """A step's draws, if it has any: midpoints between where it began and where it ended."""
     return (np.broadcast_to(0.5 * (before[0] + after), before[1].shape),)
 
 

@@ -47,19 +47,19 @@ class AllIterates(NamedTuple):
     start_cost: Callable | None = None
 
     def n_segments(self, chain):
-        """Return how many chains follow each other."""
+        """Number of chains follow each other."""
         return 1
 
     def whole(self, chain, steps):
-        """Return a number of steps into which the schedule can be cut."""
+        """A number of steps into which the schedule can be cut."""
         return steps
 
     def most_steps(self, chain):
-        """Return how many steps can be accounted for, and how many the rule takes at most."""
+        """Number of steps can be accounted for, and how many the rule takes at most."""
         return most_steps(chain.sampling_rate)
 
     def quiet_step(self, chain, temperature):
-        """Return the step beyond which batches would cost more than the full table."""
+        """The step beyond which batches would cost more than the full table."""
         return math.inf
 
     def limit(self, chain, temperature):
@@ -80,7 +80,7 @@ class AllIterates(NamedTuple):
         )
 
     def cost(self, chain, temperature, step, steps):
-        """Return the exact cost of a schedule, floating point and start included."""
+        """The exact cost of a schedule, floating point and start included."""
         cost = self._path_cost(chain, temperature, step, steps)
         return cost if self.start_cost is None else cost + self.start_cost(temperature)
 
@@ -159,7 +159,7 @@ class LastIterate(NamedTuple):
     n_batches: int = 1
 
     def n_segments(self, chain):
-        """Return how many chains follow each other: one for each draw."""
+        """Number of chains follow each other: one for each draw."""
         return chain.n_draws
 
     def whole(self, chain, steps):
@@ -168,14 +168,14 @@ class LastIterate(NamedTuple):
         return -(-steps // unit) * unit
 
     def most_steps(self, chain):
-        """Return how many steps can be accounted for, and how many the rule takes at most."""
+        """Number of steps can be accounted for, and how many the rule takes at most."""
         most = MAX_STEPS
         if not self._has_closed_form(chain):
             most = min(MAX_STEPS, COMPOSABLE_BATCHES * chain.n_draws)
         return most, most
 
     def quiet_step(self, chain, temperature):
-        """Return the step beyond which batches would cost clearly more than the full table."""
+        """The step beyond which batches would cost clearly more than the full table."""
         if self.n_batches == 1 or not chain.budget.is_private:
             return math.inf
         # The record may be in the last batch, whose noise alone covers it: eta m L^2 / 2 of the rest.
@@ -197,7 +197,7 @@ class LastIterate(NamedTuple):
         return self.n_batches == 1 and not chain.step_decay
 
     def cost(self, chain, temperature, step, steps):
-        """Return the exact cost of a schedule, floating point included."""
+        """The exact cost of a schedule, floating point included."""
         lengths, counts = np.unique(segment_lengths(steps, chain.n_draws), return_counts=True)
         of_one = self._full_square if self._has_closed_form(chain) else self._square
         square = sum(

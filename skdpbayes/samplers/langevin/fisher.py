@@ -72,7 +72,8 @@ STEPS_PER_DRAW = 2.5
 # How often the slowest direction relaxes, with privacy and without.
 RELAXATIONS = (3.0, 10.0)
 N_STEPS = 300
-N_DRAWS, BURN_IN = (100, 2000), (0.25, 0.05)
+N_DRAWS = (100, 2000)
+BURN_IN = (0.25, 0.05)
 # C^2 over the mean square of the whitened rows.
 _WEIGHTING = 1.2
 # A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
@@ -100,11 +101,11 @@ class WhitenedGeometry(PriorGeometry):
     growth: float = 1.0
 
     def slowest(self, temperature):
-        """Return the curvature of the slowest direction that data speak of."""
+        """The curvature of the slowest direction that data speak of."""
         return self.least_data_curvature
 
     def stiffest(self, temperature):
-        """Return the largest curvature that the potential can have."""
+        """The largest curvature that the potential can have."""
         return max(super().stiffest(temperature), temperature * self.shift_curvature)
 
     def inflation(self, budget):
@@ -142,7 +143,7 @@ class FisherPlan(Plan):
     nominal_temperatures: tuple[float, float] | None = None
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         if math.isnan(self.temperature):
             lines["temperature"] = "from the released second moment"
@@ -164,7 +165,7 @@ class FisherPlan(Plan):
         return math.sqrt(self.share) * self.budget.mu
 
     def on_the_full_table(self):
-        """Return the plan with the same number of steps on the full table, and the same budget."""
+        """The plan with the same number of steps on the full table, and the same budget."""
         multiplier, cost = path_multiplier(
             self.bounds, self.budget, 1.0, self.n_steps, self.mu_of_matrix
         )
@@ -172,7 +173,7 @@ class FisherPlan(Plan):
 
 
 def whiten(plan, moment):
-    """Return (transform ``W``, floor of the eigenvalues, bound ``C`` on weighted rows).
+    """(transform ``W``, floor of the eigenvalues, bound ``C`` on weighted rows).
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ def whiten(plan, moment):
 
 
 def shift_scale(prior_precision, n_samples):
-    """Return ``D``'s diagonal, for the prior precision of a block."""
+    """``D``'s diagonal, for the prior precision of a block."""
     return np.sqrt(n_samples / (_PRIOR_FLOOR * prior_precision))
 
 
@@ -206,7 +207,7 @@ def nominal_temperatures(plan, chain):
 
 
 def complete(plan, moment, chain):
-    """Return the plan of the path, post-processing of the released matrix.
+    """The plan of the path, post-processing of the released matrix.
 
     Parameters
     ----------
@@ -273,7 +274,7 @@ def _whitened_geometry(plan, transform, floor, norm):
 
 
 def _longest_untempered(path_at, norm, row_norm, transform):
-    """Return the largest norm of rows at which a path is not tempered, and relaxes as often as is wanted."""
+    """The largest norm of rows at which a path is not tempered, and relaxes as often as is wanted."""
     # No row is longer than this.
     top = max(row_norm * float(np.linalg.norm(transform, 2)), norm)
 
@@ -341,7 +342,7 @@ def _default_steps(bounds, budget, rate):
 
 
 def moment_noise(bounds, n_samples, budget, multiplier):
-    """Return the deviation of the noise on a second moment's diagonal, at a noise multiplier."""
+    """The deviation of the noise on a second moment's diagonal, at a noise multiplier."""
     if multiplier == 0:
         return 0.0
     records = covered_records(n_samples, budget.neighboring_relation)
@@ -485,16 +486,16 @@ class _RoundGeometry(PriorGeometry):
     largest: float
 
     def slowest(self, temperature):
-        """Return the curvature of all directions at the mode."""
+        """The curvature of all directions at the mode."""
         return 1.0
 
     def stiffest(self, temperature):
-        """Return the largest curvature that the potential can have."""
+        """The largest curvature that the potential can have."""
         return self.largest
 
 
 def posterior_mode(target, temperature):
-    """Return the mode of a linear model's posterior, and the Hessian there, by Newton's method."""
+    """The mode of a linear model's posterior, and the Hessian there, by Newton's method."""
     precision = temperature * target.prior_precision
     theta = np.zeros(precision.size)
 
@@ -522,7 +523,7 @@ def posterior_mode(target, temperature):
 
 
 def _number_of_steps(plan, chain, largest):
-    """Return the user's number of steps, or as many as it takes: up to ten times what was planned."""
+    """The user's number of steps, or as many as it takes: up to ten times what was planned."""
     if "n_steps" in plan.fixed or plan.sampling_rate < 1:  # With batches, heat decides.
         return plan.n_steps
     wanted = math.ceil(STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(largest))

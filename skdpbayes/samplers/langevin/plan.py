@@ -49,7 +49,8 @@ from ..plan import LARGEST_TEMPERATURE, MAX_STEPS, Plan, chain_length, fewest_st
 
 
 # What random batches may add to the temperature, relatively, with privacy and without.
-HEATING, HEATING_WITHOUT_PRIVACY = 0.5, 0.05
+HEATING = 0.5
+HEATING_WITHOUT_PRIVACY = 0.05
 # Midpoints are exact for normal posteriors. That of fewer records than this may be far from normal: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
 _FEW_RECORDS = 100
@@ -73,13 +74,13 @@ class Dynamics(Protocol):
     heating: tuple[float, float]
 
     def longest_step(self, geometry, temperature):
-        """Return the largest diffusion time of a step that the rule takes."""
+        """The largest diffusion time of a step that the rule takes."""
 
     def limit(self, geometry, temperature):
-        """Return the diffusion time of a step at which a chain may diverge."""
+        """The diffusion time of a step at which a chain may diverge."""
 
     def friction(self, geometry, temperature, step, n_steps):
-        """Return the share of its velocity that a step loses; None where there is none."""
+        """The share of its velocity that a step loses; None where there is none."""
 
 
 def stable_step(geometry, temperature):
@@ -94,11 +95,11 @@ class Overdamped(NamedTuple):
     heating: tuple[float, float] = (HEATING, HEATING_WITHOUT_PRIVACY)
 
     def longest_step(self, geometry, temperature):
-        """Return the largest diffusion time of a step that the rule takes."""
+        """The largest diffusion time of a step that the rule takes."""
         return stable_step(geometry, temperature)
 
     def limit(self, geometry, temperature):
-        """Return the diffusion time of a step at which a chain may diverge."""
+        """The diffusion time of a step at which a chain may diverge."""
         return 2.0 / geometry.stiffest(temperature)
 
     def friction(self, geometry, temperature, step, n_steps):
@@ -130,7 +131,7 @@ class Underdamped(NamedTuple):
         return max(math.sqrt(self.relaxations / product), 1.0 / curvature)
 
     def limit(self, geometry, temperature):
-        """Return the diffusion time of a step at which a chain may diverge."""
+        """The diffusion time of a step at which a chain may diverge."""
         # Twice the curvature's share: stable whatever the friction.
         if self.given_friction is not None:
             return 2.0 / (self.given_friction * geometry.stiffest(temperature))
@@ -138,7 +139,7 @@ class Underdamped(NamedTuple):
         return 2.0 * self.longest_step(geometry, 1.0)
 
     def friction(self, geometry, temperature, step, n_steps):
-        """Return the share of the velocity that a step loses."""
+        """The share of the velocity that a step loses."""
         if self.given_friction is not None:
             return self.given_friction
         stable = stable_step(geometry, temperature) / step
@@ -164,15 +165,15 @@ class Thermostat(NamedTuple):
     heating: tuple[float, float] = (HEATING, HEATING)
 
     def longest_step(self, geometry, temperature):
-        """Return the largest diffusion time of a step that the rule takes."""
+        """The largest diffusion time of a step that the rule takes."""
         return self.underdamped.longest_step(geometry, temperature)
 
     def limit(self, geometry, temperature):
-        """Return the diffusion time of a step at which a chain may diverge."""
+        """The diffusion time of a step at which a chain may diverge."""
         return self.underdamped.limit(geometry, temperature)
 
     def friction(self, geometry, temperature, step, n_steps):
-        """Return the friction to start with: the velocity takes in ``1 / M`` of the gradient at most."""
+        """The friction to start with: the velocity takes in ``1 / M`` of the gradient at most."""
         if self.underdamped.given_friction is not None:
             return self.underdamped.given_friction
         stable = min(_MOST_FRICTION, 1.0 / (step * geometry.stiffest(temperature)))
@@ -217,13 +218,13 @@ class Geometry(Protocol):
     n_samples: int
 
     def slowest(self, temperature):
-        """Return the curvature of the slowest direction that is to relax."""
+        """The curvature of the slowest direction that is to relax."""
 
     def stiffest(self, temperature):
-        """Return the largest curvature that the potential can have."""
+        """The largest curvature that the potential can have."""
 
     def inflation(self, budget):
-        """Return the factor by which rounding can enlarge what a record adds to a gradient."""
+        """The factor by which rounding can enlarge what a record adds to a gradient."""
 
 
 @dataclass(frozen=True)
@@ -243,16 +244,16 @@ class PriorGeometry:
     n_batches: int = 1
 
     def slowest(self, temperature):
-        """Return the curvature of a direction about which the data say nothing."""
+        """The curvature of a direction about which the data say nothing."""
         return temperature * self.bounds.prior_precision[0]
 
     def stiffest(self, temperature):
-        """Return the largest curvature that the potential can have."""
+        """The largest curvature that the potential can have."""
         records = self.n_batches * -(-self.n_samples // self.n_batches)
         return records * self.bounds.smoothness + temperature * self.bounds.prior_precision[1]
 
     def inflation(self, budget):
-        """Return the factor by which rounding can enlarge what a record adds to a gradient."""
+        """The factor by which rounding can enlarge what a record adds to a gradient."""
         relation = budget.neighboring_relation
         return sum_inflation(self.n_samples, self.bounds.n_parameters, relation)
 
@@ -276,16 +277,16 @@ class Release(Protocol):
     """What schedules ask of `AllIterates` and `LastIterate`."""
 
     def n_segments(self, chain):
-        """Return how many chains follow each other."""
+        """Number of chains follow each other."""
 
     def whole(self, chain, steps):
-        """Return a number of steps, at least as many, into which the schedule can be cut."""
+        """A number of steps, at least as many, into which the schedule can be cut."""
 
     def most_steps(self, chain):
-        """Return how many steps can be accounted for, and how many the rule takes at most."""
+        """Number of steps can be accounted for, and how many the rule takes at most."""
 
     def quiet_step(self, chain, temperature):
-        """Return the step beyond which batches would cost more than the full table."""
+        """The step beyond which batches would cost more than the full table."""
 
     def limit(self, chain, temperature):
         """Return what a step size that is given must stay below."""
@@ -297,7 +298,7 @@ class Release(Protocol):
         """Raise a ValueError if a start at this temperature leaves nothing for the path."""
 
     def cost(self, chain, temperature, step, steps):
-        """Return the exact cost of a schedule, floating point included."""
+        """The exact cost of a schedule, floating point included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,7 +374,7 @@ class Schedule(NamedTuple):
 
 
 def solve_schedule(chain, temperature):
-    """Return the schedule of a chain, at a temperature or (None) at the lowest that is affordable.
+    """The schedule of a chain, at a temperature or (None) at the lowest that is affordable.
 
     Returns
     -------
@@ -427,7 +428,7 @@ def _wanted_steps(chain, temperature):
 
 
 def wanted_schedule(chain, temperature):
-    """Return (first step size, number of steps) that the rule takes at a temperature."""
+    """(first step size, number of steps) that the rule takes at a temperature."""
     release, time = chain.release, chain.time(temperature)
     (most, taken), fewest = release.most_steps(chain), chain.fewest_steps
     step, steps, decay = chain.step_size, chain.n_steps, chain.step_decay
@@ -460,7 +461,7 @@ def _check_stable(chain, step, temperature):
 
 
 def cost_at(chain, temperature):
-    """Return the cost of what the rule takes at a temperature."""
+    """The cost of what the rule takes at a temperature."""
     schedule = wanted_schedule(chain, temperature)
     return chain.release.cost(chain, temperature, *schedule)
 
@@ -501,7 +502,7 @@ def _lowest_temperature(chain):
 
 
 def _within_budget(chain, temperature):
-    """Return (step size, steps) at a fixed temperature: less diffusion time where the budget binds."""
+    """(step size, steps) at a fixed temperature: less diffusion time where the budget binds."""
     (step, steps), fewest = wanted_schedule(chain, temperature), chain.fewest_steps
     if excess(chain, temperature, step, steps) <= 0:
         return step, steps
@@ -531,7 +532,7 @@ def _within_budget(chain, temperature):
 
 
 def power_sum(n_steps, decay):
-    """Return ``sum_{k=1}^T k^-a``, by Euler and Maclaurin's formula beyond the first terms."""
+    """``sum_{k=1}^T k^-a``, by Euler and Maclaurin's formula beyond the first terms."""
     if decay == 0:
         return float(n_steps)
     head = min(n_steps, 2048)
@@ -546,7 +547,7 @@ def power_sum(n_steps, decay):
 
 
 def steps_for(relative_time, decay):
-    """Return the smallest number of steps with ``sum of k^-decay >= relative_time``."""
+    """The smallest number of steps with ``sum of k^-decay >= relative_time``."""
     relative_time *= 1 - 1e-12
     if decay == 0:
         return 2 * MAX_STEPS if relative_time > MAX_STEPS else math.ceil(relative_time)
@@ -557,12 +558,13 @@ def steps_for(relative_time, decay):
 
 
 def batch_trace(bounds, n_samples, sampling_rate):
-    """Return a bound on the trace of a batch gradient's covariance, ``((1-q)/q) n G^2``."""
+    """A bound on the trace of a batch gradient's covariance, ``((1-q)/q) n G^2``."""
     return (1 - sampling_rate) / sampling_rate * n_samples * bounds.gradient_bound**2
 
 
 # Batches that raise the temperature by more than this are worth a warning, and by more than that an error.
-_MUCH_HOTTER, HOTTEST = 2.0, 1000.0
+_MUCH_HOTTER = 2.0
+HOTTEST = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -641,11 +643,11 @@ class LangevinPlan(Plan):
         return super().record_gradients + before
 
     def step_sizes(self):
-        """Return the size of every step of a segment, the shortest if they differ."""
+        """The size of every step of a segment, the shortest if they differ."""
         return self.step_size * np.arange(1, self.segment_steps + 1) ** -self.step_decay
 
     def kept_steps(self):
-        """Return the steps of which a midpoint is released.
+        """The steps of which a midpoint is released.
 
         Evenly spaced in diffusion time along a path; the last of every segment where the path is hidden.
         """
@@ -725,7 +727,7 @@ class LangevinPlan(Plan):
         )
 
     def _longer(self):
-        """Return the advice that makes the chain longer."""
+        """The advice that makes the chain longer."""
         # Where the budget is used up, more steps would only be shorter ones.
         spent = self.budget.is_private and self.epsilon > 0.99 * self.asked.epsilon
         if "temperature" in self.fixed and spent:
@@ -767,7 +769,7 @@ class LangevinPlan(Plan):
         )
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         if self.hides_path:
             each = f", {self.segment_steps:,} for each draw" if self.n_draws > 1 else ""
@@ -812,7 +814,7 @@ def check_batches(plan):
 
 
 def segment_lengths(n_steps, n_segments):
-    """Return how many steps every segment has: equally many, or one more at the end."""
+    """Number of steps every segment has: equally many, or one more at the end."""
     ends = n_steps * np.arange(1, n_segments + 1, dtype=np.int64) // n_segments
     return np.diff(ends, prepend=0)
 
@@ -830,7 +832,7 @@ def segment_lengths(n_steps, n_segments):
 
 
 def schedule_at_noise(chain, noise_multiplier, temperature):
-    """Return the schedule of a chain at noise that is paid for.
+    """The schedule of a chain at noise that is paid for.
 
     Parameters
     ----------
@@ -858,7 +860,7 @@ def schedule_at_noise(chain, noise_multiplier, temperature):
 
 
 def _wanted_step(chain, temperature):
-    """Return the diffusion time of a step at which the slowest direction relaxes as is wanted."""
+    """The diffusion time of a step at which the slowest direction relaxes as is wanted."""
     if not chain.budget.is_private:  # More diffusion time only helps.
         return well_damped_step(chain, temperature)
     longest = chain.dynamics.longest_step(chain.geometry, temperature)
@@ -866,7 +868,7 @@ def _wanted_step(chain, temperature):
 
 
 def _allowed_step(chain, noise_multiplier, temperature):
-    """Return the longest step that noise pays for, and at which batches heat by a stated share at most."""
+    """The longest step that noise pays for, and at which batches heat by a stated share at most."""
     paid = affordable_step(
         chain.record_bound,
         chain.sampling_rate,
@@ -878,7 +880,7 @@ def _allowed_step(chain, noise_multiplier, temperature):
 
 
 def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperature):
-    """Return the largest diffusion time of a step that the noise multiplier covers."""
+    """The largest diffusion time of a step that the noise multiplier covers."""
     if noise_multiplier == 0:
         return math.inf
     moved = sensitivity_after_rounding(noise_multiplier, n_parameters)
@@ -905,13 +907,16 @@ def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperat
 # clipping.
 
 
-N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000
-N_DRAWS, BURN_IN = 100, 0.5
+N_STEPS = 600
+N_STEPS_WITHOUT_PRIVACY = 3000
+N_DRAWS = 100
+BURN_IN = 0.5
 # Of an underdamped chain's velocity, a step.
 FRICTION = 0.1
 _SHORTEST_STEP = 1e-30
 # S: overdamped, and underdamped at that friction.
-_OVERDAMPED_REACH, _UNDERDAMPED_REACH = 20.0, 40.0
+_OVERDAMPED_REACH = 20.0
+_UNDERDAMPED_REACH = 40.0
 
 
 @dataclass(frozen=True)
@@ -927,13 +932,13 @@ class ClippedGeometry(PriorGeometry):
     friction: float | None = None
 
     def step_at_one(self, budget, rate, noise_multiplier):
-        """Return the diffusion time of a step at which the noise is that of temperature 1."""
+        """The diffusion time of a step at which the noise is that of temperature 1."""
         record_bound = self.bounds.gradient_bound * self.inflation(budget)
         n_parameters = self.bounds.n_parameters
         return affordable_step(record_bound, rate, n_parameters, noise_multiplier, 1.0)
 
     def schedule_at_noise(self, chain, noise_multiplier, temperature):
-        """Return the `Schedule` of a chain at noise that is paid for."""
+        """The `Schedule` of a chain at noise that is paid for."""
         friction = 1.0 if self.friction is None else self.friction
         reach = _OVERDAMPED_REACH
         if self.friction is not None:
@@ -1020,6 +1025,6 @@ def _check_step(step, friction, temperature, precision):
 
 
 def _raised(multiplier, factor, n_parameters):
-    """Return the multiplier of noise with ``factor`` times the variance; rounding stays as it is."""
+    """The multiplier of noise with ``factor`` times the variance; rounding stays as it is."""
     moved = sensitivity_after_rounding(multiplier, n_parameters)
     return 1.0 / (moved / math.sqrt(factor) + (1.0 / multiplier - moved))

@@ -56,8 +56,10 @@ from .plan import (
 
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
-PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)
-PATH_BURN_IN, PATH_DRAWS = 0.25, (100, 1000)
+PATH_RELAXATIONS = (1.0, 10.0)
+LAST_RELAXATIONS = (3.0, 10.0)
+PATH_BURN_IN = 0.25
+PATH_DRAWS = (100, 1000)
 
 
 class LangevinSampler(TemperedSampler):
@@ -79,11 +81,11 @@ class LangevinSampler(TemperedSampler):
         return self.release == "all_iterates" and self.init == "zeros"
 
     def burn_in_or(self, default: Any) -> float:
-        """Return the burn-in that is given, or a default."""
+        """The burn-in that is given, or a default."""
         return default if resolve_auto(self.burn_in) is None else float(self.burn_in)
 
     def friction_or(self, default: float | None) -> float | None:
-        """Return the friction that is given, or a default."""
+        """The friction that is given, or a default."""
         return default if resolve_auto(self.friction) is None else float(self.friction)
 
     def _dynamics(self, relaxations, bounds, n_samples, rate):
@@ -157,7 +159,7 @@ class LangevinSampler(TemperedSampler):
         n_draws: int = 1,
         n_steps: int | None = None,
     ) -> Any:
-        """Return the chain of which last iterates are released."""
+        """The chain of which last iterates are released."""
         return self._chain(
             PriorGeometry(bounds, n_samples, n_batches),
             budget,
@@ -170,7 +172,7 @@ class LangevinSampler(TemperedSampler):
         )
 
     def _own_temperature(self, temperature):
-        """Return the temperature that is given, or the sampler's own, None for what a budget affords."""
+        """The temperature that is given, or the sampler's own, None for what a budget affords."""
         return temperature
 
     def _start_cost(self, bounds, n_samples, budget):
@@ -178,7 +180,7 @@ class LangevinSampler(TemperedSampler):
         return None
 
     def _planned_start(self, bounds, n_samples, budget, temperature):
-        """Return the plan of a path's start, or None if it is zero."""
+        """The plan of a path's start, or None if it is zero."""
         return None
 
     def plan_at_paid_noise(
@@ -259,7 +261,7 @@ class LangevinSampler(TemperedSampler):
         )
 
     def _made(self, chain, solved, cost=None, noise_multiplier=None, **more):
-        """Return the plan of a schedule."""
+        """The plan of a schedule."""
         temperature, step, steps = solved
         if cost is None:
             cost = chain.release.cost(chain, *solved)

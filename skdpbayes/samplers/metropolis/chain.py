@@ -74,7 +74,7 @@ def exact_bernoulli(generator, probability):
 
 @compilable
 def choose(generator, n):
-    """Return one of ``n < 2^31`` numbers (Lemire, 2019), and 21 binary digits that are left over."""
+    """One of ``n < 2^31`` numbers (Lemire, 2019), and 21 binary digits that are left over."""
     while True:
         digits = int(generator.random() * 2.0**53)  # Proposition 21.
         drawn = (digits >> 21) * n
@@ -85,7 +85,7 @@ def choose(generator, n):
 
 @compilable
 def poisson(generator, rate):
-    """Return a Poisson number."""
+    """A Poisson number."""
     mode = math.floor(rate)
     length = math.floor(0.6 * math.sqrt(rate) + 1.5) if mode > 0 else 1
     places = 8
@@ -124,7 +124,7 @@ _PATIENCE = 300.0
 
 @compilable
 def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, ratio):
-    """Return ``sum_i s_i t_i`` over a Poisson batch, which is all that is read.
+    """``sum_i s_i t_i`` over a Poisson batch, which is all that is read.
 
     Records are drawn at the largest rate that any can have, and thinned to their own.
     """

@@ -164,7 +164,7 @@ class MetropolisPlan(Plan):
         return np.minimum(marks, self.clock.total) * (1 - 1e-9)
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         if self.n_steps != self.expected_steps:
             most = f"about {self.expected_steps:,}, at most {self.n_steps:,}"
@@ -184,7 +184,7 @@ class MetropolisPlan(Plan):
 
 
 def step_seconds(n_parameters, records, whole_table):
-    """Return a rough guess of the seconds of a step."""
+    """A rough guess of the seconds of a step."""
     fixed, each = PASS_SECONDS if whole_table else LOOKUP_SECONDS
     step = STEP_SECONDS[0] + STEP_SECONDS[1] * n_parameters
     return step + records * (fixed + each * n_parameters)
@@ -214,7 +214,7 @@ def rounded_noisy_ratio(noise_variance):
 
 
 def barker_acceptance(deviation):
-    """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    """The mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
     deviation = np.asarray(deviation, dtype=float)
     # The mean of sech is smooth, and is looked up; beyond the table it hardly matters.
     mean = np.interp(deviation, *_mean_sech())
@@ -231,7 +231,7 @@ def _mean_sech():
 
 
 def metropolis_acceptance(deviation):
-    """Return the mean of ``min(1, exp(x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    """The mean of ``min(1, exp(x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
     return 2.0 * ndtr(-np.asarray(deviation) / 2.0)
 
 
@@ -259,12 +259,12 @@ class Kernel:
         self.sides = sensitivity_factor(relation)
 
     def acceptance(self, deviation):
-        """Return the share of proposals that is accepted, given the deviation of the log ratio."""
+        """The share of proposals that is accepted, given the deviation of the log ratio."""
         exact = metropolis_acceptance if self.rule == "metropolis" else barker_acceptance
         return exact(deviation)
 
     def _range(self, bound, ratio):
-        """Return the range of a bit's log-odds, with what rounding can add to it."""
+        """The range of a bit's log-odds, with what rounding can add to it."""
         exact = accept_range(bound, ratio, self.relation)
         return exact + ROUNDED_LOG_ODDS + self._rounded_batch(bound, ratio)
 
@@ -276,7 +276,7 @@ class Kernel:
         return np.where(ratio == 0, 0.0, 2.0**-48 * (size + 128.0))
 
     def _counted(self, bound, ratio, noise_variance):
-        """Return (what a record adds each time that it counts, how often it does)."""
+        """(what a record adds each time that it counts, how often it does)."""
         rounded = self._rounded_batch(bound, ratio) + rounded_noisy_ratio(noise_variance)
         return np.log1p(ratio) + rounded, bound * (1.0 + np.divide(1.0, ratio))
 
@@ -307,7 +307,7 @@ class Kernel:
         return moved**2 / noise_variance
 
     def cost(self, bound, ratio, noise_variance, n_steps):
-        """Return the cost of steps of one length, whose record bound is ``bound``."""
+        """The cost of steps of one length, whose record bound is ``bound``."""
         if self.rule == "metropolis" and not self.noisy:
             return PrivacyCost(self.relation, mu=math.inf)
         if not self.noisy:
@@ -490,7 +490,7 @@ class Candidates(NamedTuple):
     seconds: _Numbers
 
     def single(self, index=0):
-        """Return one of them."""
+        """One of them."""
         return Candidates(*(float(np.ravel(values)[index]) for values in self))
 
 
@@ -525,7 +525,7 @@ def best_walk(problem):
 
 
 def _searched(problem, temperature):
-    """Return (all candidates, how often they relax, -inf for what is not to be had)."""
+    """(all candidates, how often they relax, -inf for what is not to be had)."""
     private = problem.budget.is_private
     x = _DISTANCES if problem.is_pure or not private else _PRIVATE_DISTANCES
     distance = x / math.sqrt(_curvature(problem, temperature))
@@ -552,7 +552,7 @@ def _curvature(problem, temperature):
 
 @np.errstate(divide="ignore")
 def evaluate_candidates(problem, temperature, distance, ratio, noise):
-    """Return the `Candidates` of all distances, batches and noise levels, whose shapes are broadcast."""
+    """The `Candidates` of all distances, batches and noise levels, whose shapes are broadcast."""
     bounds, n, options = problem.bounds, problem.n_samples, problem.options
     d, precision = bounds.n_parameters, bounds.prior_precision[0]
     deviation = 1.0 / math.sqrt(_curvature(problem, temperature))
@@ -584,7 +584,7 @@ def evaluate_candidates(problem, temperature, distance, ratio, noise):
 
 
 def _affordable(problem, bound, ratio, noise, size):
-    """Return how many steps the budget pays for; 0 where they are too few, or batches too large."""
+    """Number of steps the budget pays for; 0 where they are too few, or batches too large."""
     options, kernel = problem.options, problem.kernel
     most = np.where((ratio > 0) & kernel.noisy, COMPOSABLE_BATCHES, _MOST_STEPS)
     units = kernel.units(bound, ratio, noise, problem.is_pure)
@@ -600,7 +600,7 @@ def _affordable(problem, bound, ratio, noise, size):
 
 
 def batch_ratios(problem, bound):
-    """Return the ratios of batches to look at, 0 for the whole table."""
+    """The ratios of batches to look at, 0 for the whole table."""
     if not problem.kernel.on_batches:
         return _NONE
     size = problem.options.batch_size
@@ -614,7 +614,7 @@ def batch_ratios(problem, bound):
 
 
 def noise_variances(problem, bound, ratio):
-    """Return the variances of noise to look at."""
+    """The variances of noise to look at."""
     if not problem.kernel.noisy:
         return _NONE
     multiplier = problem.options.noise_multiplier
@@ -636,7 +636,7 @@ def _steps_for(walks, relaxations, burn_in):
 
 
 def _lowest_temperature(problem):
-    """Return the lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
+    """The lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
     if not problem.budget.is_private:
         return 1.0
     found = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST)
@@ -648,7 +648,7 @@ def _lowest_temperature(problem):
 
 
 def _lowest_where(holds):
-    """Return the lowest temperature from 1 on at which something holds, to a thousandth; None if nowhere."""
+    """The lowest temperature from 1 on at which something holds, to a thousandth; None if nowhere."""
     if holds(1.0):
         return 1.0
     high = 2.0
@@ -661,7 +661,7 @@ def _lowest_where(holds):
 
 
 def _largest_rho(epsilon, delta):
-    """Return the largest rho for which ``rho``-zCDP implies (epsilon, delta)-privacy."""
+    """The largest rho for which ``rho``-zCDP implies (epsilon, delta)-privacy."""
 
     def excess(log_shortage):
         return zcdp_epsilon((epsilon + 1.0) * math.exp(-log_shortage), delta) / epsilon - 1.0
@@ -670,7 +670,7 @@ def _largest_rho(epsilon, delta):
 
 
 def impossible(problem, ratios=0.0):
-    """Return the error that says which options cannot hold together."""
+    """The error that says which options cannot hold together."""
     fixed = [
         f"{name}={getattr(problem.options, name):g}"
         for name in ("n_steps", "step_size", "batch_size", "temperature", "noise_multiplier")
@@ -700,7 +700,7 @@ _MOST_BURN_IN = 0.75
 
 
 def plan_walk(sampler, problem):
-    """Return the plan of the quickest walk that is good enough and within the budget.
+    """The plan of the quickest walk that is good enough and within the budget.
 
     Parameters
     ----------
@@ -773,7 +773,7 @@ def _clock(problem, walk, n_steps, most, burn_in):
 
 
 def _within_budget(problem, walk, n_steps):
-    """Return (walk, number of steps, their cost), what is free being shortened until that is allowed."""
+    """(walk, number of steps, their cost), what is free being shortened until that is allowed."""
     options, budget = problem.options, problem.budget
     for _ in range(60):
         cost = _cost(problem, walk, n_steps)
@@ -804,13 +804,13 @@ def _charge(problem, walk):
 
 
 def _fits_budget(options, walk):
-    """Tell whether shorter distances cost less: not where noise and batches are fixed against them."""
+    """Whether shorter distances cost less: not where noise and batches are fixed against them."""
     sized = options.batch_size is not None or walk.ratio == 0
     return not (sized and options.noise_multiplier is not None)
 
 
 def _shrink_to_budget(problem, walk, shortened=1.0, heated=1.0):
-    """Return the walk of a shorter distance or a higher temperature, with the batch and noise asked for."""
+    """The walk of a shorter distance or a higher temperature, with the batch and noise asked for."""
     temperature = walk.temperature * heated
     distance, ratio, noise = (np.full(1, v) for v in (walk.distance, walk.ratio, walk.noise))
     distance = distance / shortened

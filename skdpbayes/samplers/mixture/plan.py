@@ -32,13 +32,15 @@ from ..noise import sensitivity_after_rounding
 from ..plan import Plan
 
 # How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
-CELLS, LLOYD = 4, 2
+CELLS = 4
+LLOYD = 2
 SOFT_PASSES = 12
 # Shares of mu^2 of the phases, and of a single component's first look: it needs no search.
 SHARES = {"cells": 0.12, "soft": 0.23}
 SHARE_OF_FIRST_LOOK = 0.05
 # Seconds of a row for each component, and for each entry of its factor: guesses.
-_COMPONENT_SECONDS, _ENTRY_SECONDS = 3e-8, 3e-9
+_COMPONENT_SECONDS = 3e-8
+_ENTRY_SECONDS = 3e-9
 N_DRAWS = 100
 # How much more statistics can err, relative to gradients, than sums of gradients.
 _STATISTICS_ROUNDING = 8.0
@@ -105,24 +107,24 @@ class MixturePlan(Plan):
         return self.n_steps + self.start_passes
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["start"] = ", ".join(f"{p.n_passes} passes to {p.name}" for p in self.phases)
         return lines
 
 
 def statistics_bounds(model):
-    """Return the bounds of statistics' sums, by which a search is accounted for."""
+    """The bounds of statistics' sums, by which a search is accounted for."""
     return TargetBounds(model.n_parameters, STATISTICS_NORM, 1.0, (1.0, 1.0))
 
 
 def search_shares(model):
-    """Return the phases' shares of ``mu^2``."""
+    """The phases' shares of ``mu^2``."""
     return {"cells": SHARE_OF_FIRST_LOOK} if model.n_components == 1 else SHARES
 
 
 def search_phases(model, n_samples, budget):
-    """Return (bounds of statistics, phases of the search).
+    """(bounds of statistics, phases of the search).
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ class Scales(NamedTuple):
     norm: float
 
     def are_acute(self, covariance_type, n_features):
-        """Tell whether no two records' statistics can be at an obtuse angle."""
+        """Whether no two records' statistics can be at an obtuse angle."""
         columns = n_features if covariance_type == "diag" else 1
         return columns * self.mean**4 <= 4.0 * self.count**2 * self.second**2
 
@@ -173,7 +175,7 @@ UNSCALED = Scales(1.0, 1.0, 1.0, math.inf)
 
 
 def scales_for(covariance_type, n_features, reach):
-    """Return `Scales` for rows that are within ``reach`` standard deviations of what is usual.
+    """`Scales` for rows that are within ``reach`` standard deviations of what is usual.
 
     They share what noise costs in likelihood among weights, means and covariances about as is best, and keep
     ``c_0 >= sqrt(d) c_1^2 / (2 c_2)``, without ``sqrt(d)`` where covariances are matrices or spherical: then
@@ -191,7 +193,7 @@ def scales_for(covariance_type, n_features, reach):
 
 
 def statistics_length(covariance_type, n_features):
-    """Return how many numbers a component's statistics have."""
+    """Number of numbers a component's statistics have."""
     d = n_features
     second = {"diag": d, "spherical": 1}.get(covariance_type, d * (d + 1) // 2)
     return 1 + d + second
@@ -207,14 +209,19 @@ def statistics_length(covariance_type, n_features):
 # look, and more rounds: its columns may be correlated in ways that only the next round sees.
 
 
-N_ROUNDS, GROWTH = 6, 1.6
-N_ROUNDS_OF_ONE, GROWTH_OF_ONE = 8, 1.4
+N_ROUNDS = 6
+GROWTH = 1.6
+N_ROUNDS_OF_ONE = 8
+GROWTH_OF_ONE = 1.4
 # Rounds on which the posterior is conditioned.
 N_TOGETHER = 3
 # Records count less beyond these distances, in deviations more than is usual: with several components, with a
 # single one, which has to describe tails as well, and in the last rounds where noise costs no more than the
 # fourth number in log density of a row.
-REACH, REACH_OF_ONE, LONG_REACH, _CHEAP = 3.0, 4.0, 6.0, 1e-3
+REACH = 3.0
+REACH_OF_ONE = 4.0
+LONG_REACH = 6.0
+_CHEAP = 1e-3
 # A release is of up to so many numbers.
 LARGEST_MIXTURE_SIZE = 3000
 # Components are mostly found where a cell has this many times as many records as its noise has deviation.
@@ -240,7 +247,7 @@ class RoundsPlan(MixturePlan):
     most_components: int | None = None
 
     def with_components(self, n_components):
-        """Return the plan with another number of components, which costs the same."""
+        """The plan with another number of components, which costs the same."""
         model = self.model._replace(n_components=n_components)
         scales = _scales(model, self.n_samples, self.budget, self.round_multipliers)
         return self.changed(model=model, bounds=statistics_bounds(model), scales=scales)
@@ -318,7 +325,7 @@ class RoundsPlan(MixturePlan):
         )
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         scales = (f"{phase.noise_scale:.4g}" for phase in self.phases)
         lines["noise on statistics"] = ", ".join(scales)
@@ -399,19 +406,19 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
 
 
 def with_fewer(model):
-    """Return a model with as many of its components as a round may release."""
+    """A model with as many of its components as a round may release."""
     while model.n_components > 1 and release_size(model) > LARGEST_MIXTURE_SIZE:
         model = model._replace(n_components=model.n_components - 1)
     return model
 
 
 def release_size(model):
-    """Return how many numbers a round releases."""
+    """Number of numbers a round releases."""
     return model.n_components * statistics_length(model.covariance_type, model.n_features)
 
 
 def _scales(model, n_samples, budget, multipliers):
-    """Return the `Scales` of every round: the last ones may reach farther."""
+    """The `Scales` of every round: the last ones may reach farther."""
     d, kind, count = model.n_features, model.covariance_type, n_samples / model.n_components
     one = model.n_components == 1
     near, far = (scales_for(kind, d, r) for r in (REACH_OF_ONE if one else REACH, LONG_REACH))

@@ -36,7 +36,8 @@ from .statistics import merged
 
 BLOCK_ROWS = 4096
 # Smallest of a reference's variances, in the unit ball, and of its weights.
-LEAST_VARIANCE, LEAST_WEIGHT = 1e-6, 0.002
+LEAST_VARIANCE = 1e-6
+LEAST_WEIGHT = 0.002
 # Quantiles at which moments of ``v t`` are averaged.
 _N_QUANTILES = 2**17
 
@@ -65,11 +66,11 @@ class MixtureState(NamedTuple):
         return self.counts / self.counts.sum()
 
     def widened(self, factor):
-        """Return a mixture whose deviations are larger."""
+        """A mixture whose deviations are larger."""
         return self._replace(factors=factor * self.factors)
 
     def regular(self):
-        """Return the nearest mixture with no component that is empty, degenerate or outside the ball."""
+        """The nearest mixture with no component that is empty, degenerate or outside the ball."""
         counts = np.maximum(self.counts, LEAST_WEIGHT * self.counts.sum())
         means = self.means / np.maximum(1.0, np.linalg.norm(self.means, axis=1, keepdims=True))
         if self.factors.ndim == 2:
@@ -97,7 +98,7 @@ class MixtureState(NamedTuple):
 
 
 def _weighted(rows, reference, scales):
-    """Return (a list of ``z_k``, their squared norms, ``v``)."""
+    """(a list of ``z_k``, their squared norms, ``v``)."""
     is_matrix = reference.factors.ndim == 3
     inverses = inv(reference.factors) if is_matrix else 1.0 / reference.factors
     logits = np.empty((len(rows), len(reference.counts)))
@@ -125,13 +126,13 @@ def _weighted(rows, reference, scales):
 
 @lru_cache(maxsize=32)
 def lower_entries(n_features):
-    """Return (rows, columns, weights) of a symmetric matrix's lower triangle, with its norm."""
+    """(rows, columns, weights) of a symmetric matrix's lower triangle, with its norm."""
     rows, columns = np.tril_indices(n_features)
     return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
 def local_sums(table, reference, scales):
-    """Return ``S``, a vector. **It is not private.**"""
+    """``S``, a vector. **It is not private.**"""
     total: np.ndarray | float = 0.0
     rows, columns, twice = lower_entries(reference.means.shape[1])
     for first in range(0, len(table.scale), BLOCK_ROWS):
@@ -171,7 +172,7 @@ def _n_second(reference):
 
 
 def sufficient(z, covariance_type):
-    """Return ``(1, z, z z^T)`` of rows, of shape (n_rows, length)."""
+    """``(1, z, z z^T)`` of rows, of shape (n_rows, length)."""
     if covariance_type == "diag":
         second = z**2
     elif covariance_type == "spherical":
@@ -199,7 +200,7 @@ def normal_points(n_points, n_features):
 
 @lru_cache(maxsize=32)
 def own_moments(covariance_type, n_features, scales):
-    """Return the mean of ``min(1, B / |t|) t`` of a standard normal vector."""
+    """The mean of ``min(1, B / |t|) t`` of a standard normal vector."""
     d, diagonal = n_features, covariance_type == "diag"
     if diagonal and d > 1:
         squares = normal_points(2 ** min(18, 23 - d.bit_length()), d) ** 2
@@ -280,7 +281,7 @@ class ConditionalPosterior:
         return {"spherical": k, "diag": k * d, "tied": triangle}.get(kind, k * triangle)
 
     def place(self, u):
-        """Return (log counts, ``a``, ``T``), the last of shape (n, K, 1 or d) or (n, 1 or K, d, d)."""
+        """(log counts, ``a``, ``T``), the last of shape (n, K, 1 or d) or (n, 1 or K, d, d)."""
         k, d = self.at.means.shape
         logs, shift, factors = np.split(
             u, [self.contrasts.shape[1], self.contrasts.shape[1] + k * d], axis=1
@@ -303,7 +304,7 @@ class ConditionalPosterior:
         return logs, shift, local
 
     def mixtures(self, u):
-        """Return (counts, means, ``L``) of points ``u``, in the unit ball."""
+        """(counts, means, ``L``) of points ``u``, in the unit ball."""
         logs, shift, local = self.place(u)
         if self.at.factors.ndim == 2:
             return np.exp(logs), self.at.means + self.at.factors * shift, self.at.factors * local
@@ -311,13 +312,13 @@ class ConditionalPosterior:
         return np.exp(logs), means, self.at.factors[: local.shape[1]] @ local
 
     def reference(self, u):
-        """Return the mixture at a point, as a regular `MixtureState`."""
+        """The mixture at a point, as a regular `MixtureState`."""
         counts, means, factors = (part[0] for part in self.mixtures(u[None]))
         factors = np.broadcast_to(factors, self.at.factors.shape)
         return MixtureState(self.model.covariance_type, counts, means, factors).regular()
 
     def potential(self, u):
-        """Return (energies, gradients) of points ``u``."""
+        """(energies, gradients) of points ``u``."""
         place = self.place(u)
         energy, slopes = self._prior(*place)
         moments = self._moments(*place)
@@ -380,7 +381,7 @@ class ConditionalPosterior:
             jacobian[j, 1 + d + np.arange(entries), at] = counts[j] * slopes
 
     def _moments(self, logs, shift, local):
-        """Return ``eta``, of shape (n, K, length)."""
+        """``eta``, of shape (n, K, length)."""
         counts, d = np.exp(logs)[:, :, None], shift.shape[2]
         if local.ndim == 3:
             second = local**2 + shift**2
@@ -393,7 +394,7 @@ class ConditionalPosterior:
         return counts * np.concatenate([np.ones_like(counts), shift, second], axis=2)
 
     def _pulled(self, pull, logs, shift, local):
-        """Return the data's (part of the) gradients by log counts, ``a`` and ``log T``."""
+        """The data's (part of the) gradients by log counts, ``a`` and ``log T``."""
         counts, d = np.exp(logs), shift.shape[2]
         of_mean, of_second = pull[:, :, 1 : 1 + d], pull[:, :, 1 + d :]
         if local.ndim == 3:
@@ -425,7 +426,7 @@ class ConditionalPosterior:
         return scale, self.model.degrees_of_freedom, covariance
 
     def _prior(self, logs, shift, local):
-        """Return (energy, gradients by log counts, ``a`` and ``log T``)."""
+        """(energy, gradients by log counts, ``a`` and ``log T``)."""
         scale, _, _ = self._numbers
         alpha, at = self.model.weight_concentration, self.at
         total = np.exp(logs).sum(axis=1, keepdims=True)
@@ -487,7 +488,7 @@ class ConditionalPosterior:
 
 
 def _lower_inverse(matrices):
-    """Return the inverses of lower triangular matrices; where numbers overflow, they are not finite."""
+    """The inverses of lower triangular matrices; where numbers overflow, they are not finite."""
     inverse = np.zeros_like(matrices)
     for i in range(matrices.shape[-1]):
         inverse[..., i, i] = 1.0 / matrices[..., i, i]
@@ -515,7 +516,7 @@ def _by_log_diagonal(slope, local):
 
 
 def fewer_components(at, settle, evidence, n_samples):
-    """Return the mixture with as few components as statistics ask for.
+    """The mixture with as few components as statistics ask for.
 
     Parameters
     ----------
@@ -537,14 +538,14 @@ def fewer_components(at, settle, evidence, n_samples):
 
 
 def parameters_of_component(reference):
-    """Return how many parameters a mixture has for another component."""
+    """Number of parameters a mixture has for another component."""
     d = reference.means.shape[1]
     shared = reference.covariance_type == "tied"
     return 1 + d if shared else statistics_length(reference.covariance_type, d)
 
 
 def merge_closest(reference):
-    """Return a `MixtureState` with the two components as one that look most like one Gaussian."""
+    """A `MixtureState` with the two components as one that look most like one Gaussian."""
     kind, factors = reference.covariance_type, reference.factors
     covariances = factors**2 if factors.ndim == 2 else factors @ factors.transpose(0, 2, 1)
     groups = reference.weights, reference.means, covariances
@@ -553,7 +554,7 @@ def merge_closest(reference):
 
 
 def reference_of(kind, counts, means, covariances):
-    """Return a `MixtureState` of some kind, with the mean of variances or covariances that are shared."""
+    """A `MixtureState` of some kind, with the mean of variances or covariances that are shared."""
     if kind == "spherical":
         covariances = np.repeat(covariances.mean(axis=1, keepdims=True), means.shape[1], axis=1)
     if kind == "tied":
@@ -576,7 +577,8 @@ def reference_of(kind, counts, means, covariances):
 
 
 # Simulated rows of a component, and how many there are at least for each of its statistics.
-N_POINTS, _TIMES = 2048, 4
+N_POINTS = 2048
+_TIMES = 4
 _JITTER = 1e-12
 
 
@@ -603,7 +605,7 @@ class NoisyStatistics(NamedTuple):
 
 
 def noisy_statistics(reference, scales, sums, noise_scale):
-    """Return a `NoisyStatistics`."""
+    """A `NoisyStatistics`."""
     kind, d = reference.covariance_type, reference.means.shape[1]
     normal, simulated = points_for(reference), 0.0
     for j, weight in enumerate(reference.weights):
@@ -645,7 +647,7 @@ def gaussian_conditional(model, at, looks, is_size_public, **options):
 
 
 def log_evidence(at, looks, is_size_public):
-    """Return the log density of looks' statistics given a mixture, up to a constant."""
+    """The log density of looks' statistics given a mixture, up to a constant."""
     maps, sums, factor, units = _scaled(at, looks, is_size_public)
     own = own_moments(at.covariance_type, at.means.shape[1], UNSCALED)
     off = solve(factor, sums - np.outer(at.counts, own).ravel() @ maps)
@@ -653,7 +655,7 @@ def log_evidence(at, looks, is_size_public):
 
 
 def _scaled(at, looks, is_size_public):
-    """Return (``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
+    """(``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
     maps, covariance = _map_and_covariance(at, looks, is_size_public)
     noise = np.concatenate([np.full(look.sums.size, look.noise_scale**2) for look in looks])
     covariance[np.diag_indices_from(covariance)] += noise
@@ -665,7 +667,7 @@ def _scaled(at, looks, is_size_public):
 
 
 def _map_and_covariance(at, looks, is_size_public):
-    """Return ``A^T`` and ``V``."""
+    """``A^T`` and ``V``."""
     normal = points_for(at)
     regression = pinv(sufficient(normal, at.covariance_type))
     maps, covariance, mean = [], 0.0, 0.0

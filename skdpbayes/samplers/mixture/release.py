@@ -33,8 +33,10 @@ from .statistics import StatisticsReleases, factors_of, find_groups
 _WIDENING = (1.5, 1.2)
 # Deviation of the prior that keeps the mode near where rows were looked at, until the last round; how far it
 # may go at once; and how often moments are simulated anew before a round, and after the last.
-_LEASH, _LARGEST_MOVE = 0.7, 1.0
-_REPEATS, _LAST_REPEATS = 2, 4
+_LEASH = 0.7
+_LARGEST_MOVE = 1.0
+_REPEATS = 2
+_LAST_REPEATS = 4
 # As many of the last rounds are used together as have about so many statistics.
 _MOST_STATISTICS = 1500
 
@@ -83,7 +85,7 @@ class Rounds:
         return reference_of(self.plan.model.covariance_type, counts, means, variances)
 
     def _settled(self, at, repeats, **options):
-        """Return the mixture at the mode given the last looks."""
+        """The mixture at the mode given the last looks."""
         for _ in range(repeats):
             given = self.given(at, **options)
             at = given.reference(_shortened(find_mode(given), given))
@@ -134,12 +136,12 @@ class Rounds:
         return gaussian_conditional(model, at, self._together(), self.is_size_public, **options)
 
     def _together(self):
-        """Return the looks that are used together."""
+        """The looks that are used together."""
         most = max(1, _MOST_STATISTICS // self.looks[-1].sums.size)
         return self.looks[-min(most, self.plan.n_together) :]
 
     def posterior(self):
-        """Return the `MixturePosterior` that the last looks amount to."""
+        """The `MixturePosterior` that the last looks amount to."""
         last = self.looks[-1]
         quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
         alone = gaussian_conditional(self.plan.model, self.at, [quiet], self.is_size_public)
@@ -151,7 +153,7 @@ class Rounds:
 
 
 def _shortened(u, given):
-    """Return a mode that is no farther than moments are about linear."""
+    """A mode that is no farther than moments are about linear."""
     first = given.contrasts.shape[1]
     return u * min(1.0, _LARGEST_MOVE / max(float(np.abs(u[first:]).max()), 1e-300))
 

@@ -117,7 +117,8 @@ _STEEP = 1e5
 # A cell whose count is not above so many deviations of its noise is given up.
 _EMPTY = 5.0
 # A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
-_POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
+_POOLED_SHARE = 0.15
+_LEAST_VARIANCE = 1e-6
 # Rows are in the unit ball.
 _LARGEST_VARIANCE = 1.0
 # By how much variances are taken to differ from their mean, before they are seen.
@@ -133,7 +134,7 @@ _N_POINTS = 100
 
 
 def find_groups(model, phases, releases, n_samples, advance=lambda: None, at_most=False):
-    """Return (weights, means, variances) of as many groups as components.
+    """(weights, means, variances) of as many groups as components.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ class _Search:
         return found
 
     def groups(self, at_most=False):
-        """Return (weights, means, variances) of as many groups as there are to be components."""
+        """(weights, means, variances) of as many groups as there are to be components."""
         found = self.cells()
         if self.model.n_components == 1:
             weights, means, variances = found
@@ -191,7 +192,7 @@ class _Search:
     # Cells
 
     def cells(self):
-        """Return (weights, means, variances) of cells."""
+        """(weights, means, variances) of cells."""
         phase = self.phases["cells"]
         most = CELLS * self.model.n_components
         centres = np.zeros((1, self.model.n_features))
@@ -214,7 +215,7 @@ class _Search:
     # Soft
 
     def soft(self, weights, means, variances):
-        """Return (weights, means, variances) of as many components, after expectation maximisation."""
+        """(weights, means, variances) of as many components, after expectation maximisation."""
         counts = self.n * weights
         # A piece of a component is at most a few cells wide, whatever noise says.
         widest = _WIDEST_PIECE * self._pooled(counts, variances, "cells", 1.0)
@@ -242,7 +243,7 @@ class _Search:
         return np.clip(drawn, _floor(pooled, noise), _LARGEST_VARIANCE)
 
     def _pooled(self, counts, variances, name, gain):
-        """Return all components' pooled variances, drawn towards their mean over columns likewise."""
+        """All components' pooled variances, drawn towards their mean over columns likewise."""
         shares = counts / counts.sum()
         noise = np.linalg.norm(shares[:, None] * self._noise(counts, name, gain))
         pooled = np.tensordot(shares, variances, axes=1)
@@ -290,7 +291,7 @@ def _into_ball(means):
 
 
 def _split(counts, means, variances, most, least_spread):
-    """Return the means, those of the cells with the largest spread cut in two."""
+    """The means, those of the cells with the largest spread cut in two."""
     axes = variances.argmax(axis=1)
     widths = np.maximum(variances.max(axis=1), _LEAST_VARIANCE)
     spread = counts * widths
@@ -303,7 +304,7 @@ def _split(counts, means, variances, most, least_spread):
 
 
 def merged(weights, means, variances, n_components):
-    """Return (weights, means, variances) of fewer components, merged pair by pair.
+    """(weights, means, variances) of fewer components, merged pair by pair.
 
     If there are too few, those with the widest axis are cut in two.
     """
@@ -328,7 +329,7 @@ def merged(weights, means, variances, n_components):
 
 
 def together(first, second):
-    """Return the weight, mean and (co)variances of two weighted Gaussians' mixture."""
+    """The weight, mean and (co)variances of two weighted Gaussians' mixture."""
     weight = first[0] + second[0]
     share = first[0] / weight
     apart = first[1] - second[1]
@@ -339,7 +340,7 @@ def together(first, second):
 
 
 def merging_cost(first, second):
-    """Return the Kullback-Leibler divergence of two weighted Gaussians from the one that replaces them."""
+    """The Kullback-Leibler divergence of two weighted Gaussians from the one that replaces them."""
     both = together(first, second)
     points = _normal_points(first[1].size)
     total = 0.0

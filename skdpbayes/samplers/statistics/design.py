@@ -48,15 +48,20 @@ from .plan import INVISIBLE, half_width
 
 
 # Squares of numbers' means over their mean squares; values of indicators; by how much these vary.
-_OF_NUMBERS, _VALUES, _VARIES = (1e-4, 0.01, 0.1, 1.0), np.geomspace(0.01, 1.0, 26), 0.1
+_OF_NUMBERS = (1e-4, 0.01, 0.1, 1.0)
+_VALUES = np.geomspace(0.01, 1.0, 26)
+_VARIES = 0.1
 # Shapes of the law of mean squares; 1 is exponential. Points of its grid.
-_SHAPES, _N_POINTS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
+_SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_N_POINTS = 400
 # Least of the mean of all mean squares, relative to the noise of a trace; of a mean square, relative to it.
-_LEAST_TRACE, _LEAST_SQUARE = 0.5, 1e-3
+_LEAST_TRACE = 0.5
+_LEAST_SQUARE = 1e-3
 # Least density of a column.
 _TINY = 1e-300
 # How many columns the first part is worth beforehand; rounds of learning weights.
-_MIXTURE_COUNT, _EM_ITERATIONS = 1.0, 30
+_MIXTURE_COUNT = 1.0
+_EM_ITERATIONS = 30
 
 
 class Columns(NamedTuple):
@@ -77,7 +82,7 @@ class Columns(NamedTuple):
 
 
 def estimate_columns(means, squares, of_means, noise):
-    """Return the `Columns`.
+    """The `Columns`.
 
     Parameters
     ----------
@@ -134,7 +139,7 @@ def _log_prior(grid, shape, usual):
 
 
 def _weights(of_parts):
-    """Return (log evidence, the likeliest weights of parts over the density of every column).
+    """(log evidence, the likeliest weights of parts over the density of every column).
 
     Parameters
     ----------
@@ -147,7 +152,7 @@ def _weights(of_parts):
 
 
 def mixture_weights(likelihood, worth, rounds):
-    """Return the likeliest weights of the parts of a mixture, of shape (n_parts, 1).
+    """The likeliest weights of the parts of a mixture, of shape (n_parts, 1).
 
     Parameters
     ----------
@@ -180,7 +185,8 @@ def _density(odds):
 # direction below it would cost all others, through ``C``, what it says.
 
 
-_NOISE_FLOOR, _PRIOR_FLOOR = 3.0, 4.0
+_NOISE_FLOOR = 3.0
+_PRIOR_FLOOR = 4.0
 
 
 @dataclass(frozen=True)
@@ -223,7 +229,7 @@ class Coordinates:
         return self.inflation_within(plan, self.row_norm * float(np.linalg.norm(theta)), power)
 
     def inflation_within(self, plan, reach, power=1):
-        """Return `inflation` where no logit exceeds ``reach`` times the bound on residuals."""
+        """`inflation` where no logit exceeds ``reach`` times the bound on residuals."""
         length = len(self.transform)
         n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
         growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
@@ -233,7 +239,7 @@ class Coordinates:
 
 
 def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
-    """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
+    """The `Coordinates` for a `Design`, known through noise of a deviation."""
     noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
     values, vectors = eigh(design.second_moment)
     values = np.maximum(values, 0.0)
@@ -244,15 +250,19 @@ def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floo
 
 
 # Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
-_OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
+_OF_CORRELATIONS = np.geomspace(1e-5, 1.0, 9)[:, None]
+_POWERS = (0.0, 0.5, 1.0)
 # How many of them the least variance is worth beforehand; rounds of learning their weights.
-_LEAST_VARIANCE_COUNT, _WEIGHT_ITERATIONS = 3.0, 49
+_LEAST_VARIANCE_COUNT = 3.0
+_WEIGHT_ITERATIONS = 49
 # Least eigenvalue of the correlations.
 _LEAST_EIGENVALUE = 1e-4
 # Least variance of a column, relative to the deviation with which it is known, and to its mean square.
-_LEAST_VARIANCE, _LEAST_OF_SQUARE = 0.1, 1e-9
+_LEAST_VARIANCE = 0.1
+_LEAST_OF_SQUARE = 1e-9
 # Deviations of noise that a binary column may be off, and by which its sum differs from 0.
-_FAR, _CLEAR = 2.5, 8.0
+_FAR = 2.5
+_CLEAR = 8.0
 # Variance of a column that uses its bounds, over the square of half their width.
 USUAL_VARIANCE = 1.0 / 9.0
 # How often a table without such columns may be said to have one.
@@ -442,7 +452,7 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):
-    """Return how many records a table has, from above."""
+    """Number of records a table has, from above."""
     if is_exact:
         return public_size
     deviation = min(public_size / 2.0, noise_scale / constant**2)
@@ -450,7 +460,7 @@ def _at_most(moment, noise_scale, constant, public_size, is_exact):
 
 
 def with_constant(design, constant):
-    """Return a `Design` with the constant column of an intercept at its end."""
+    """A `Design` with the constant column of an intercept at its end."""
     uncertainty = np.pad(np.broadcast_to(design.uncertainty, design.covariance.shape), (0, 1))
     uncertainty[-1, :-1] = uncertainty[:-1, -1] = constant**2 * design.mean_variance
     covariance = np.pad(design.covariance, (0, 1))
@@ -458,7 +468,7 @@ def with_constant(design, constant):
 
 
 def _shrunk(seen, noise, variances):
-    """Return the posterior mean of a covariance, and about the variances of its entries off the diagonal."""
+    """The posterior mean of a covariance, and about the variances of its entries off the diagonal."""
     deviations = np.sqrt(variances)
     units = np.outer(deviations, deviations)
     correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
@@ -525,7 +535,7 @@ def _mixture(r, prior, noise):
 
 
 def variance_component(squares, known, units, usual, worth, limits):
-    """Return ``s^2``, ``squares`` being those of normal numbers of variances ``known + s^2 units``.
+    """``s^2``, ``squares`` being those of normal numbers of variances ``known + s^2 units``.
 
     By moments that are weighted by their precision, together with what is usual, which is worth a number of
     numbers.

@@ -29,14 +29,16 @@ from ...models.families.poisson import distribution
 
 _TRIALS = (1, 2, 3, 5)
 # Of logits: shifts, as far as they may be off, and how much they differ, relative to what is believed.
-_LOGIT_SHIFTS, _SPREADS = np.linspace(-1.5, 1.5, 151), (0.0, 0.5, 1.0)
+_LOGIT_SHIFTS = np.linspace(-1.5, 1.5, 151)
+_SPREADS = (0.0, 0.5, 1.0)
 # Relative errors of shares: rows are not quite those of the population.
 _SHARE_ERROR = 0.05
-_TOP, _LEAST_SHARE = 30.0, 1e-24
+_TOP = 30.0
+_LEAST_SHARE = 1e-24
 
 
 def evidence_of_few_trials(values, noise, edges, logits, n_records):
-    """Return the logarithm of ``B``.
+    """The logarithm of ``B``.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def evidence_of_few_trials(values, noise, edges, logits, n_records):
 
 
 def _binomial(counts, n_trials, mean):
-    """Return ``P(Y <= k)``."""
+    """``P(Y <= k)``."""
     found = bdtr(np.minimum(counts, n_trials), n_trials, np.minimum(mean / n_trials, 1.0))
     return np.where(counts >= n_trials, 1.0, found)
 
@@ -92,15 +94,19 @@ def _logs(values, noise, edges, means, n_records, up_to):
 
 
 # Bins of counts grow by this, and how many there may be.
-_GROWTH, _MOST_BINS = 1.4, 300
+_GROWTH = 1.4
+_MOST_BINS = 300
 # Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
-_RATIO, _N_EXPOSURES = np.sqrt(2.0), 81
+_RATIO = np.sqrt(2.0)
+_N_EXPOSURES = 81
 # A bin is taken to be empty up to so many deviations of the noise: near the largest bin, and farther off.
-_NEAR, _CLEAR, _CLEARER = 4, 2.5, 4.0
+_NEAR = 4
+_CLEAR = 2.5
+_CLEARER = 4.0
 
 
 def count_edges(largest):
-    """Return the first counts of all bins but the first, which begins at 0; the last has the largest."""
+    """The first counts of all bins but the first, which begins at 0; the last has the largest."""
     edges = [1.0]
     while edges[-1] < largest and len(edges) < _MOST_BINS:
         edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _GROWTH))))
@@ -108,7 +114,7 @@ def count_edges(largest):
 
 
 def exposure_edges():
-    """Return the logarithms of exposures between two bins."""
+    """The logarithms of exposures between two bins."""
     return np.log(_RATIO) * (np.arange(_N_EXPOSURES - 1) - 0.5 * (_N_EXPOSURES - 2))
 
 
@@ -161,7 +167,7 @@ def log_exposures_seen(values, noise, n):
 
 
 def typical_exposure(values, noise, seen):
-    """Return the exposure that half of all exceed; at most 1 if noise hides it, as units should make it.
+    """The exposure that half of all exceed; at most 1 if noise hides it, as units should make it.
 
     Parameters
     ----------
@@ -201,7 +207,7 @@ _LARGEST_MEAN = 1e15
 
 
 def clipped_count(mean, centre, clip, dispersion, largest):
-    """Return the mean of ``psi`` and that of its square, for arrays that are broadcast together.
+    """The mean of ``psi`` and that of its square, for arrays that are broadcast together.
 
     Parameters
     ----------
@@ -235,7 +241,8 @@ def clipped_count(mean, centre, clip, dispersion, largest):
 _DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
-_USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
+_USUAL_EXCESS = 0.3
+_LEAST_DOUBT = 0.02
 # Relative errors of expectations: rows are not quite those of the population.
 _OF_ROWS = 0.03
 # Relative error of squares of residuals, where it is asked whether counts vary less than Poisson's law says.
@@ -277,7 +284,7 @@ class Margin(NamedTuple):
 
 
 def of_histogram(values, noise, edges):
-    """Return the `Margin` of a histogram with edges between its bins."""
+    """The `Margin` of a histogram with edges between its bins."""
 
     def expected(means, dispersion):
         up_to = distribution(np.ceil(edges) - 1.0, means[:, None], dispersion).mean(axis=0)
@@ -288,7 +295,7 @@ def of_histogram(values, noise, edges):
 
 
 def of_look(look, weights, centres, largest, along):
-    """Return the `Margin` of a look.
+    """The `Margin` of a look.
 
     Parameters
     ----------
@@ -314,7 +321,7 @@ def of_look(look, weights, centres, largest, along):
 
 
 def dispersion_given(margins, logits, n_records, shifts):
-    """Return the `Dispersion`.
+    """The `Dispersion`.
 
     Parameters
     ----------
@@ -411,7 +418,8 @@ def _energy(margins, logits, dispersion, n_records):
 
 
 # Of the nodes: compiled code has these as constants.
-LARGEST_LOGIT, SPACING = 4.0, 0.2
+LARGEST_LOGIT = 4.0
+SPACING = 0.2
 _NODES = np.arange(-LARGEST_LOGIT, LARGEST_LOGIT + 0.5 * SPACING, SPACING)
 
 

@@ -36,7 +36,7 @@ def _refusing_what_overflows():
 
 
 def find_mode(surrogate):
-    """Return the mode, by Newton's steps that are damped until they descend."""
+    """The mode, by Newton's steps that are damped until they descend."""
     u, damping = surrogate.start, 1e-3
     energy, gradient = (part[0] for part in surrogate.potential(u[None]))
     for _ in range(60):
@@ -62,7 +62,7 @@ def find_mode(surrogate):
 
 
 def find_mode_and_scales(surrogate, rounds):
-    """Return a surrogate with the likeliest prior scales, which starts at its mode.
+    """A surrogate with the likeliest prior scales, which starts at its mode.
 
     Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
     """
@@ -77,7 +77,7 @@ def find_mode_and_scales(surrogate, rounds):
 
 
 def chain_seed(random):
-    """Return a seed for `draw` from a Generator or RandomState, which need not be secret."""
+    """A seed for `draw` from a Generator or RandomState, which need not be secret."""
     # Post-processing.
     return int(random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31))
 
@@ -104,7 +104,7 @@ class Chains(NamedTuple):
 
 @single_threaded_blas()  # Fifty rows are not worth more.
 def warmed_up_chains(surrogate):
-    """Return `Chains` that have forgotten where they started."""
+    """`Chains` that have forgotten where they started."""
     generator = np.random.default_rng(_SEED)
     mode = find_mode(surrogate)
     scale = inv(cholesky(surrogate.information(mode)))
@@ -164,7 +164,7 @@ def draw(surrogate, n_draws, seed, chains=None):
 
 
 def _round(surrogate, chains, state, generator):
-    """Return (states after a path and a move of the scale that is learnt, the path's chances)."""
+    """(states after a path and a move of the scale that is learnt, the path's chances)."""
     step = chains.size * generator.uniform(0.7, 1.2)  # Post-processing.
     with _refusing_what_overflows():
         state, chance = _leap(chains.energy, state, step, chains.scale, generator)
@@ -174,7 +174,7 @@ def _round(surrogate, chains, state, generator):
 
 
 def _leap(energy, state, step, scale, generator):
-    """Return (states after a Hamiltonian path or as they were, chances of acceptance)."""
+    """(states after a Hamiltonian path or as they were, chances of acceptance)."""
     u, value, force = state
     momentum = generator.standard_normal(u.shape)  # Post-processing.
     start = value + 0.5 * np.sum(momentum**2, axis=1)
@@ -201,7 +201,7 @@ def _stretch(energy, state, n_scaled, generator):
 
 
 def _accepted(state, proposal, change, generator):
-    """Return (one of two states for every chain, chances that it is the second)."""
+    """(one of two states for every chain, chances that it is the second)."""
     chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
     accepted = generator.random(N_CHAINS) < chance  # Post-processing.
     pairs = zip(proposal, state, strict=True)

@@ -54,7 +54,8 @@ from .prior import Prior, WithPrior
 
 # ``k``, and its law a priori: its median, and the deviation of its logarithm.
 _SIZES = np.geomspace(0.03, 1.5, 9)
-_USUAL, _DOUBT = 0.2, 0.7
+_USUAL = 0.2
+_DOUBT = 0.7
 # Where ``h`` is less, the rest of ``M`` is enough.
 _LEAST_DOUBT = 0.05
 # Where ``h`` is more, nothing is known of the row of ``M``, and doubles can still tell ``h`` from that.
@@ -116,7 +117,7 @@ class ScoreDiscrepancy:
 
 
 def estimate_discrepancy(population, looks, curvatures, at, doubts=None):
-    """Return the `ScoreDiscrepancy` given all releases.
+    """The `ScoreDiscrepancy` given all releases.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def estimate_discrepancy(population, looks, curvatures, at, doubts=None):
 
 
 def _given(seen, size, squares, centre, doubts):
-    """Return (log evidence, `ScoreDiscrepancy`) for a size."""
+    """(log evidence, `ScoreDiscrepancy`) for a size."""
     n, of_size = squares.size, size**2 / squares.size
     precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
     for slopes, excess, noises, far in seen:
@@ -214,7 +215,8 @@ _RATES = np.array([0.0, 0.25, 0.5, 1.0])
 # Quantiles of ``|z|^2`` at which weights are fitted.
 _QUANTILES = (np.arange(400) + 0.5) / 400
 # Values over the mean that count a little, so that weights are positive where hardly any row is, too.
-_ANYWHERE, _LITTLE = np.linspace(0.0, 8.0, 33), 0.01
+_ANYWHERE = np.linspace(0.0, 8.0, 33)
+_LITTLE = 0.01
 # Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
 _LEAST_SPREAD = 1e-9
 
@@ -281,7 +283,7 @@ class NormalPopulation:
         return np.zeros(len(self.axes))
 
     def at(self, u):
-        """Return the `LogisticNormal` for points of shape (n_points, length)."""
+        """The `LogisticNormal` for points of shape (n_points, length)."""
         points = u @ self.axes
         shape = len(points), self.masses.size
         mu, q = points @ self.means.T, points**2 @ self.variances.T
@@ -303,27 +305,27 @@ class NormalPopulation:
         )
 
     def score(self, at):
-        """Return ``S``, of shape (n_points, length)."""
+        """``S``, of shape (n_points, length)."""
         return self._summed(at, self.size * at.mean, self.size * at.slope)
 
     def change(self, u):
-        """Return ``f``."""
+        """``f``."""
         return self.score(self.at(u))
 
     def mean_variance(self, at):
-        """Return the mean slope of a row, of shape (n_points,)."""
+        """The mean slope of a row, of shape (n_points,)."""
         return at.slope @ self.masses
 
     def curvature(self, u):
-        """Return ``S'`` at one point."""
+        """``S'`` at one point."""
         return self.slope_times(self.at(u[None]), np.eye(u.size))
 
     def slope_times(self, at, vectors):
-        """Return ``S' a`` for vectors ``a`` like points."""
+        """``S' a`` for vectors ``a`` like points."""
         return self.pulled(at, vectors, np.zeros(1))
 
     def pulled(self, at, vectors, factors):
-        """Return ``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
+        """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         turned = self.size * (vectors @ self.axes)
         of_mu, of_q = turned @ self.means.T, (at.points * turned) @ self.variances.T
         of_q += factors[:, None]
@@ -333,7 +335,7 @@ class NormalPopulation:
         return self._summed(at, along, across, rest)
 
     def _summed(self, at, along, across, rest=0.0):
-        """Return ``sum_k W_k (along m_k + across Sigma_k u)``, and the rest, in the coordinates ``z``."""
+        """``sum_k W_k (along m_k + across Sigma_k u)``, and the rest, in the coordinates ``z``."""
         sums = (across * self.masses) @ self.variances
         sums *= at.points
         sums += (along * self.masses) @ self.means
@@ -341,7 +343,7 @@ class NormalPopulation:
 
 
 def normal_population(design, transform, family, norm, n_samples):
-    """Return the `NormalPopulation` of a design, given what `moment_matched_sample` takes."""
+    """The `NormalPopulation` of a design, given what `moment_matched_sample` takes."""
     mean = design.mean @ transform
     covariance = transform.T @ design.covariance @ transform
     values, axes = eigh(covariance)
@@ -361,7 +363,7 @@ def normal_population(design, transform, family, norm, n_samples):
 
 
 def _weights(values, squares, norm):
-    """Return ``lambda`` and ``w``, by least squares over ``|z|^2``.
+    """``lambda`` and ``w``, by least squares over ``|z|^2``.
 
     Its law is taken to be a gamma law, moved to have the same first three moments.
 
@@ -406,11 +408,12 @@ def _weights(values, squares, norm):
 
 
 # How many labels the prior predicts, half of them for the statistics, and in how many parts, to save memory.
-_N_PREDICTED, _N_PARTS = 2000, 20
+_N_PREDICTED = 2000
+_N_PARTS = 20
 
 
 def prior_predictive_p_values(surrogate, transform):
-    """Return a probability for each group of the prior.
+    """A probability for each group of the prior.
 
     Parameters
     ----------
@@ -439,7 +442,7 @@ def prior_predictive_p_values(surrogate, transform):
 
 
 def in_parts(function, points, *arguments):
-    """Return a function of points, taken so many at a time that arrays stay small."""
+    """A function of points, taken so many at a time that arrays stay small."""
     parts = np.array_split(points, _N_PARTS)
     return np.concatenate([function(part, *arguments) for part in parts])
 
@@ -513,7 +516,7 @@ class Population:
         return self.family.inverse_link(self._logits(u))
 
     def score(self, probabilities):
-        """Return ``S``, of shape (n_points, n_blocks * length)."""
+        """``S``, of shape (n_points, n_blocks * length)."""
         return self._summed(self.family.mean(probabilities))
 
     @cached_property
@@ -523,24 +526,24 @@ class Population:
         return self.score(self.at(zero))[0]
 
     def change(self, u):
-        """Return ``f``."""
+        """``f``."""
         return self.score(self.at(u)) - self.origin
 
     def curvature(self, u):
-        """Return ``S'`` at one point."""
+        """``S'`` at one point."""
         probabilities = self.at(u[None])[0]
         return self.size * slope_matrix(self.family, probabilities, self.weights, self.rows)
 
     def slope_times(self, probabilities, vectors):
-        """Return ``S' a`` for vectors ``a`` like points."""
+        """``S' a`` for vectors ``a`` like points."""
         return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
 
     def mean_variance(self, probabilities):
-        """Return the mean slope of a row, of shape (n_points,)."""
+        """The mean slope of a row, of shape (n_points,)."""
         return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
 
     def pulled(self, probabilities, vectors, factors):
-        """Return ``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
+        """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         logits = self._logits(vectors)
         factors = factors / (self.size * self.weights.size)
         # Both are derivatives of a probability's: what they have in common is computed once.
@@ -581,7 +584,7 @@ def moment_matched_sample(design, transform, family, norm, n_samples, n_rows):
 
 
 def enough_rows(n_rows, transform):
-    """Return a number of rows for `rows_like`: even, about ``n_rows``, at least four for a coordinate."""
+    """A number of rows for `rows_like`: even, about ``n_rows``, at least four for a coordinate."""
     return 2 * max(n_rows // 2, 2 * len(transform))
 
 
@@ -629,7 +632,7 @@ class RarestClass(NamedTuple):
 
 
 def rarest_class(posterior, draws, constant):
-    """Return a `RarestClass`.
+    """A `RarestClass`.
 
     Parameters
     ----------
@@ -727,7 +730,7 @@ class LogisticSurrogate(WithPrior):
         return onto, variances, means, self.target @ self.basis, 1.0 / misfit.squares
 
     def _law(self, at):
-        """Return ``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
+        """``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
         onto, variances, *_, per_square = self._constants
         f = self.population.score(at) - self.origin
         turned, away = f @ onto, f - self.misfit.centre
@@ -755,7 +758,7 @@ class LogisticSurrogate(WithPrior):
         return self.start.size
 
     def information(self, u):
-        """Return the curvature of the potential at one point, taking variances to be fixed."""
+        """The curvature of the potential at one point, taking variances to be fixed."""
         population, misfit = self.population, self.misfit
         at = population.at(u[None])
         variances = self._law(at)[-1][0]
@@ -823,7 +826,7 @@ class LogisticPosterior(LaplaceState):
         return self.surrogate.prior.weigh(self.surrogate_points(draws))
 
     def surrogate_points(self, draws):
-        """Return ``u`` of draws, of shape (n_draws, n_blocks * length): what `draw` made them from."""
+        """``u`` of draws, of shape (n_draws, n_blocks * length): what `draw` made them from."""
         blocks = draws.reshape(len(draws), -1, len(self.transform))
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
@@ -831,14 +834,14 @@ class LogisticPosterior(LaplaceState):
         return (blocks @ inv(self.transform).T).reshape(len(draws), -1)
 
     def surprises(self):
-        """Return the probability of labels that say at least as much against a narrow prior.
+        """The probability of labels that say at least as much against a narrow prior.
 
         Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
         """
         return prior_predictive_p_values(self.surrogate, self.transform)
 
     def deviations_without_privacy(self):
-        """Return the deviations that parameters would have without noise, as far as that is known."""
+        """The deviations that parameters would have without noise, as far as that is known."""
         given = self.surrogate
         # Without privacy all records count fully.
         weight = max(given.population.mean_weight, 1e-300)

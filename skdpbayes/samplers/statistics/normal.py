@@ -134,7 +134,9 @@ def positive_inverse(matrices):
 
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
-_USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
+_USUAL = 0.04
+_WORTH = 4.0
+_LIMITS = (0.0004, 4.0)
 # What is usual where noise in the first release hides which columns vary together: a few directions may have
 # most of the variance.
 _USUAL_HIDDEN = 0.3
@@ -186,7 +188,7 @@ class Curvature:
 
 
 def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0):
-    """Return the `Curvature` given both releases.
+    """The `Curvature` given both releases.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
 
 
 def _usual(first_noise, units):
-    """Return ``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
+    """``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
     hidden = first_noise / (first_noise + _USUAL_HIDDEN * units)
     off = ~np.eye(len(units), dtype=bool)
     return max(_USUAL, _USUAL_HIDDEN * float(hidden[off].mean())) if off.any() else _USUAL
@@ -299,7 +301,7 @@ def _of_noise(values, gathered, seen):
 
 
 def variance_factors(variances):
-    """Return ``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
+    """``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
     length, own = len(variances), np.diag(variances)
     if length == 1:
         return np.sqrt(0.5 * own), np.zeros(1)
@@ -309,7 +311,7 @@ def variance_factors(variances):
 
 
 def turned(variances, basis):
-    """Return the variances of a matrix's entries in another basis, entries being independent."""
+    """The variances of a matrix's entries in another basis, entries being independent."""
     squares = basis**2
     return squares.T @ variances @ squares
 
@@ -344,17 +346,20 @@ def truncated_normal_mean(values, deviations):
 
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
-_SANDWICH_PRIOR_MEAN, _SANDWICH_PRIOR_COUNT, _SANDWICH_LIMITS = 0.01, 4.0, (1e-6, 4.0)
+_SANDWICH_PRIOR_MEAN = 0.01
+_SANDWICH_PRIOR_COUNT = 4.0
+_SANDWICH_LIMITS = (1e-6, 4.0)
 # ``o`` over the largest weight, at least.
 _LEAST_WEIGHT = 0.02
 # Of ``r_j``, at least.
 _SANDWICH_LEAST_SHARE = 0.05
 # How much narrower or wider draws become in any direction, at most.
-_NARROWEST, _WIDEST = 0.6, 4.0
+_NARROWEST = 0.6
+_WIDEST = 4.0
 
 
 def varying_part(matrix, noise, records, curvature, largest=None):
-    """Return ``o`` and ``R`` as they are believed to be.
+    """``o`` and ``R`` as they are believed to be.
 
     Parameters
     ----------
@@ -386,7 +391,7 @@ def varying_part(matrix, noise, records, curvature, largest=None):
 
 
 def slopes_of(varying, curvature, square, clip):
-    """Return ``G``.
+    """``G``.
 
     Parameters
     ----------
@@ -406,7 +411,7 @@ def slopes_of(varying, curvature, square, clip):
 
 
 def stretch_of(surrogate, varying, slopes):
-    """Return the matrix by which draws are stretched around the mode.
+    """The matrix by which draws are stretched around the mode.
 
     Parameters
     ----------
@@ -447,9 +452,11 @@ def stretch_of(surrogate, varying, slopes):
 
 
 # Of ``delta``: deviations over the root of ``q``, and how often each is so.
-_SCALES, _SHARES = np.array([0.003, 0.03, 0.1, 0.3]), np.array([0.4, 0.15, 0.25, 0.2])
+_SCALES = np.array([0.003, 0.03, 0.1, 0.3])
+_SHARES = np.array([0.4, 0.15, 0.25, 0.2])
 # Deviation of the variance beyond that of the looks, over that, if there is any; the least share left.
-_BEYOND, _LEAST = 0.5, 0.25
+_BEYOND = 0.5
+_LEAST = 0.25
 # Of ``delta`` beyond the wide clip: what a variance allows at most, ``q / (4 T)``.
 _FARTHER = 0.25
 
@@ -518,7 +525,7 @@ class HeavyTailCorrection(NamedTuple):
         return np.maximum(squares + is_off * beyond, _LEAST * squares)
 
     def _scale(self, off, noise, square, heavy, random):
-        """Return ``h_j`` for every draw, at random as probable as it is given what was seen."""
+        """``h_j`` for every draw, at random as probable as it is given what was seen."""
         shares = np.repeat(_SHARES[:, None], off.size, axis=1)
         shares[0] *= (1.0 - heavy) ** 2
         variance = _SCALES[:, None] ** 2 * square + noise
@@ -532,7 +539,8 @@ class HeavyTailCorrection(NamedTuple):
 _OF_SHAPE = 0.25
 # Error of a mean square, relative to it: errors are not quite normal, and rows, of which it has what it is
 # larger than the last, even less.
-_OF_ERRORS, _OF_ROWS = 0.02, 0.1
+_OF_ERRORS = 0.02
+_OF_ROWS = 0.1
 
 
 class NoisyScore(NamedTuple):
@@ -632,7 +640,7 @@ class NormalSurrogate(WithPrior):
         return d, a, np.sqrt(np.exp(2.0 * log_s)[:, None] + variance)
 
     def _pulled(self, d, a, sigma, log_s, by_a, by_sigma):
-        """Return the gradient by a point of what depends on ``a`` and ``sigma`` of all looks."""
+        """The gradient by a point of what depends on ``a`` and ``sigma`` of all looks."""
         by_variance = by_sigma / (2.0 * sigma)
         gradient = np.empty((len(d), self.mean.size + 1))
         by_mean = (by_a - 2.0 * a * by_variance).sum(axis=1)
@@ -702,7 +710,7 @@ class NormalSurrogate(WithPrior):
         return energy, gradient, square
 
     def contradiction(self):
-        """Return the square of looks at the mode, in their deviations, over how many numbers they are.
+        """The square of looks at the mode, in their deviations, over how many numbers they are.
 
         It is about 1, or less, if looks follow the law that is assumed.
         """
@@ -712,7 +720,7 @@ class NormalSurrogate(WithPrior):
         return float(square[0]) / (len(self.looks) * self.mean.size)
 
     def information(self, point):
-        """Return the curvature of the potential at one point, about."""
+        """The curvature of the potential at one point, about."""
         u, log_s = point[None, :-1], point[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.spread**-2.0
@@ -849,7 +857,7 @@ class NormalPosterior(LaplaceState):
         return 1.0
 
     def deviations_without_privacy(self):
-        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        """The deviations that coefficients would have without noise, as far as that is known."""
         given = self.surrogate
         precision = given.prior.precision(given.scales)[:-1, :-1]
         variance = np.exp(2.0 * given.start[-1])

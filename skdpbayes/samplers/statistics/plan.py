@@ -29,14 +29,19 @@ from ..noise import sensitivity_after_rounding
 from ..plan import Plan
 from .sensitivity import FREE, free_curvature, joint_multiplier, look_precision
 
-MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
+MOMENT_SHARE = 0.19
+LABEL_SHARE = 0.41
+SCORE_SHARE = 0.40
 # Points at which scores are released; by how much their shares grow.
-N_RELEASES, GROWTH = 8, 1.3
+N_RELEASES = 8
+GROWTH = 1.3
 # Numbers, from 0, of the scores with which curvatures are released.
 CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
-N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
+N_CHAINS = 50
+LEAPS = 6
+BURN_IN = 40
 # Of the population that stands for a table of more than two classes, at least.
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
@@ -209,7 +214,7 @@ class NoiseAwarePlan(Plan):
         return found
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["temperature"] = "1: the posterior given what is released, noise included"
         lines["steps"] = f"{self.n_steps} passes"
@@ -306,7 +311,7 @@ class ClippedNormal(NamedTuple):
 
 
 def clipped_normal(mean, deviation, clip):
-    """Return the `ClippedNormal` of arrays that are broadcast together."""
+    """The `ClippedNormal` of arrays that are broadcast together."""
     high, low = (clip - mean) / deviation, (-clip - mean) / deviation
     p_high, p_low = _density(high), _density(low)
     above, below = ndtr(-high), ndtr(low)
@@ -337,7 +342,7 @@ _SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
 
 
 def deviation_of(square, clip):
-    """Return the deviation of normal residuals whose clipped squares have a given mean.
+    """The deviation of normal residuals whose clipped squares have a given mean.
 
     It is at most ten clips, as that mean tells little more.
     """
@@ -362,16 +367,22 @@ def deviation_of(square, clip):
 
 # C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
 NORMAL_CLIPPING = 1.3
-_CLIPPINGS, _RATIOS, _MOST_CLIPPING = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0), 24.0
+_CLIPPINGS = (2.0, 3.0, 5.0, 8.0, 12.0)
+_RATIOS = (2.0, 4.0)
+_MOST_CLIPPING = 24.0
 # By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
 # curvature then.
-_TOLERANCE, _MOST_UNKNOWN = 0.03, 0.001
+_TOLERANCE = 0.03
+_MOST_UNKNOWN = 0.001
 # Of all sizes before the first look.
 SIZE_SHARE = 0.01
-_MOMENTS, _CURVATURES = (0.08, 0.15, 0.25), (0.12, 0.2, 0.3)
-_MOST_LOOKS, _GROWTHS = 7, (1.0, 1.5, 2.0, 3.0)
+_MOMENTS = (0.08, 0.15, 0.25)
+_CURVATURES = (0.12, 0.2, 0.3)
+_MOST_LOOKS = 7
+_GROWTHS = (1.0, 1.5, 2.0, 3.0)
 # The bound of responses over the errors' deviation, and over the responses'.
-ERRORS, _RESPONSES = 0.05, 1.0 / 3.0
+ERRORS = 0.05
+_RESPONSES = 1.0 / 3.0
 # The part of the second moment's noise that the curvature inherits from it.
 _OF_MOMENT = 3.0
 # Clips over the residuals' deviation.
@@ -379,10 +390,14 @@ _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 # Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
 # is released.
-_ERRORS_SHARE, _MOST_NOISE = 0.04, 0.3
+_ERRORS_SHARE = 0.04
+_MOST_NOISE = 0.3
 # Of the mean of residuals at a wide clip; the least such clip, over their deviation; the noise on the mean
 # that is aimed at, over what sampling has; the most, over their deviation, for which it is released.
-_TAILS_SHARE, _LEAST_TAILS, _OF_SAMPLING, _MOST_TAILS = 0.08, 3.5, 0.5, 0.25
+_TAILS_SHARE = 0.08
+_LEAST_TAILS = 3.5
+_OF_SAMPLING = 0.5
+_MOST_TAILS = 0.25
 # The most noise on ``M`` for which wider clipping is taken: it hides how much errors vary.
 _LITTLE_NOISE = 0.1
 
@@ -406,7 +421,7 @@ class Shares(NamedTuple):
 
 
 def best_clip(n_samples, reach, mu):
-    """Return (clip over the deviation, slope) with which looks say most.
+    """(clip over the deviation, slope) with which looks say most.
 
     Parameters
     ----------
@@ -421,7 +436,7 @@ def best_clip(n_samples, reach, mu):
 
 
 def tails_clip(n_samples, multiplier, moved):
-    """Return the wide clip over the deviation of residuals.
+    """The wide clip over the deviation of residuals.
 
     Parameters
     ----------
@@ -435,7 +450,7 @@ def tails_clip(n_samples, multiplier, moved):
 
 
 def share_budget(n_samples, length, mu, moved, has_intercept=True):
-    """Return `Shares`, `Clippings`, and the expected error over the bound of responses.
+    """`Shares`, `Clippings`, and the expected error over the bound of responses.
 
     Parameters
     ----------
@@ -461,7 +476,7 @@ def share_budget(n_samples, length, mu, moved, has_intercept=True):
 
 
 def _widest(n_samples, length, mu, moved, clippings, wider, shares):
-    """Return the widest `Clippings` that cost little and leave matrices what they say."""
+    """The widest `Clippings` that cost little and leave matrices what they say."""
     known, sampling = (n_samples, length, mu, moved), ERRORS * math.sqrt(length / n_samples)
     most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
     for way in wider:
@@ -475,7 +490,7 @@ def _widest(n_samples, length, mu, moved, clippings, wider, shares):
 
 
 def _best_shares(n_samples, length, mu, moved, clippings, tails=0.0):
-    """Return the `Shares` whose expected error is least, and that error."""
+    """The `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
     errors = _share_of_errors(n_samples, length, mu, moved, clippings)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
@@ -490,26 +505,26 @@ def _best_shares(n_samples, length, mu, moved, clippings, tails=0.0):
 
 
 def _share_of_errors(n_samples, length, mu, moved, clippings):
-    """Return the share of ``M``, or 0 if noise would hide it."""
+    """The share of ``M``, or 0 if noise would hide it."""
     noise = _noise_of_errors(n_samples, length, mu, moved, clippings)
     return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
 
 
 def _noise_of_errors(n_samples, length, mu, moved, clippings):
-    """Return the noise on the diagonal of ``M`` over its expected size."""
+    """The noise on the diagonal of ``M`` over its expected size."""
     clip, _ = best_clip(n_samples, moved * math.sqrt(clippings.rows * length), mu)
     square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
     return math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
 
 
 def _unknown(n_samples, length, mu, moved, clippings, shares):
-    """Return ``rho^2``."""
+    """``rho^2``."""
     each = shares.curvature / clippings.matrices**2 + shares.moment / _OF_MOMENT**2
     return min(length**3 / (2.0 / moved * (mu * n_samples) ** 2 * each), 1.0)
 
 
 def _expected_error(n_samples, length, mu, moved, clippings, shares):
-    """Return the error of the last look by the recursion, over the bound of responses."""
+    """The error of the last look by the recursion, over the bound of responses."""
     unknown = _unknown(n_samples, length, mu, moved, clippings, shares)
     reach = moved * math.sqrt(clippings.rows * length)
     precision, whole = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
@@ -625,7 +640,7 @@ class ClippedResidualsPlan(Plan):
         return found + hidden_columns_warning(self)
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines, mu = super().summary(), self.cost.mu
         lines["temperature"] = "1: the posterior given what is released, noise included"
         lines["steps"] = f"{self.n_steps} passes"
@@ -736,18 +751,23 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 
 # Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first
 # look on, since a histogram tells these: looks need not begin with little.
-_MOMENT, _CURVATURE, _N_LOOKS, _GROWTH = 0.08, 0.12, 4, 1.5
+_MOMENT = 0.08
+_CURVATURE = 0.12
+_N_LOOKS = 4
+_GROWTH = 1.5
 # Slopes and clips where counts are about 1.
-_SLOPE, _CLIP = 0.75, 1.25
+_SLOPE = 0.75
+_CLIP = 1.25
 # A largest count that leaves answers of yes and no.
 _YES = 1.0
 # An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
 # eigenvalue, that hides which columns vary together.
-_UNINFORMATIVE_LOGIT_ERROR, _HIDDEN = 0.5, 1.0
+_UNINFORMATIVE_LOGIT_ERROR = 0.5
+_HIDDEN = 1.0
 
 
 def share_for_counts(n_samples, length, mu, moved):
-    """Return `Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
+    """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
     looks = [_GROWTH**k for k in range(_N_LOOKS)]
     left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
     shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
@@ -809,7 +829,7 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         return found
 
     def summary(self):
-        """Return the lines of the printed plan, a dict of {name: text}."""
+        """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["spent on"] = lines["spent on"].replace("sizes of responses", "a histogram of counts")
         lines["intervals"] = (

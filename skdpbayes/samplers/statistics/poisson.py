@@ -44,7 +44,9 @@ from .prior import Prior, WithPrior
 
 
 # The first node, the distance between two, and the number of bisections.
-FIRST, _DISTANCE, _HALVINGS = -12.0, 0.02, 40
+FIRST = -12.0
+_DISTANCE = 0.02
+_HALVINGS = 40
 
 
 class Centre(NamedTuple):
@@ -70,7 +72,7 @@ class Centre(NamedTuple):
 
 
 def centre_for(clip, dispersion, largest):
-    """Return the `Centre` for a clip, a dispersion and the largest count.
+    """The `Centre` for a clip, a dispersion and the largest count.
 
     Parameters
     ----------
@@ -97,12 +99,13 @@ def centre_for(clip, dispersion, largest):
 
 # The least clip: with a smaller one, a count of 1 would be reduced, too, where 0 is usual. It is also at
 # least so many deviations of residuals, because a look far from the mode should tell how far it is.
-LEAST_CLIP, _LEAST_DEVIATIONS = 1.0, 1.0
+LEAST_CLIP = 1.0
+_LEAST_DEVIATIONS = 1.0
 _N_CLIPS = 40
 
 
 def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=None):
-    """Return the clip.
+    """The clip.
 
     Parameters
     ----------
@@ -145,15 +148,21 @@ def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=N
 
 
 # Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
-_USUAL, _SPREAD, _SIZES = 0.04, 2.0, np.geomspace(0.0004, 4.0, 41)
+_USUAL = 0.04
+_SPREAD = 2.0
+_SIZES = np.geomspace(0.0004, 4.0, 41)
 # Deviations of ``b``, at most, and of what ``M`` is multiplied by; the least ``b``.
-_OF_LEVEL, _OF_MEAN, _LEAST_LEVEL = 1.0, 0.2, 0.1
+_OF_LEVEL = 1.0
+_OF_MEAN = 0.2
+_LEAST_LEVEL = 0.1
 # Eigenvalues, and entries of ``f``, relative to the mean of these: smaller ones are drowned in noise.
-_LEAST_EIGENVALUE, _LEAST_SHARE = 1e-3, 0.2
+_LEAST_EIGENVALUE = 1e-3
+_LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
 _POSITIVE = 0.25
 # By how much rows that are not normal may change what records count; what it is at least and at most.
-_OF_WEIGHTS, _OF_SHARE = 0.2, (-0.5, 1.0)
+_OF_WEIGHTS = 0.2
+_OF_SHARE = (-0.5, 1.0)
 _TINY = 1e-12
 
 
@@ -178,7 +187,7 @@ class CountCurvature(NamedTuple):
 
 
 def rescaled_to(flat, varying, unknown, matrix, noise_scale):
-    """Return ``b V``.
+    """``b V``.
 
     Parameters
     ----------
@@ -223,7 +232,7 @@ def moment_given(flat, varying, unknown, matrix, noise_scale):
 
 
 def _size(squares, known, units):
-    """Return the posterior mean of ``k^2``, ``squares`` being those of entries of ``known + k^2 units``."""
+    """The posterior mean of ``k^2``, ``squares`` being those of entries of ``known + k^2 units``."""
     pairs = np.triu_indices(len(units))
     variances = known[pairs] + _SIZES[:, None] * units[pairs]
     logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
@@ -248,7 +257,7 @@ def share_given(own, unknown, matrix, noise_scale):
 
 
 def curvature_given(own, unknown):
-    """Return the `CountCurvature`, given a population's and what is not known of it.
+    """The `CountCurvature`, given a population's and what is not known of it.
 
     Parameters
     ----------
@@ -263,14 +272,14 @@ def curvature_given(own, unknown):
 
 
 def _units(matrix):
-    """Return ``f``, the diagonal, and the unit of variances."""
+    """``f``, the diagonal, and the unit of variances."""
     f = np.diag(matrix)
     f = np.maximum(f, _LEAST_SHARE * f.mean())
     return f, np.outer(f, f) / len(f)
 
 
 def _cut(unknown, units):
-    """Return ``U``."""
+    """``U``."""
     length = len(unknown)
     return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
 
@@ -289,7 +298,8 @@ _REPEATED = 8
 _MOST = 2.0
 # Rounds in which rows are moved until they have another moment; least variance that is moved, relative to the
 # largest.
-_ROUNDS, _LEAST = 4, 1e-9
+_ROUNDS = 4
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -334,7 +344,7 @@ class CountPopulation:
         return self._mean_product(self.weights)
 
     def curvature(self, u):
-        """Return the mean of ``a v min(m, 2 m') z z^T``, ``m`` being means at a point, ``m'`` their mean."""
+        """The mean of ``a v min(m, 2 m') z z^T``, ``m`` being means at a point, ``m'`` their mean."""
         means = self.means(u)
         factors = self.weights * np.minimum(means, _MOST * np.mean(self.weights * means))
         return self._mean_product(factors)
@@ -343,7 +353,7 @@ class CountPopulation:
         return self.share * (self.rows * factors[:, None]).T @ self.rows / len(self.rows)
 
     def reshaped(self, moment, share, along, constant, norm):
-        """Return a population whose mean of ``v z z^T`` is another, but for how much a constant counts.
+        """A population whose mean of ``v z z^T`` is another, but for how much a constant counts.
 
         Parameters
         ----------
@@ -367,7 +377,7 @@ class CountPopulation:
         return replace(found, share=share)
 
     def seen(self, u, centres, tables):
-        """Return ``f_k`` for points, of shape (n_points, n_looks, length), and slopes by logits."""
+        """``f_k`` for points, of shape (n_points, n_looks, length), and slopes by logits."""
         means, slopes = looked_up(self.logits(u), centres, tables)
         return self.size * self.share * (means * self.weights) @ self.rows, slopes
 
@@ -377,7 +387,7 @@ class CountPopulation:
         return self.size * self.share * factors @ self.rows
 
     def jacobians(self, u, centres, tables):
-        """Return ``f_k`` at one point, and its derivatives, of shape (n_looks, length, length)."""
+        """``f_k`` at one point, and its derivatives, of shape (n_looks, length, length)."""
         f, slopes = self.seen(u[None], centres, tables)
         factors = self.size * self.share * slopes[0] * self.weights
         return f[0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
@@ -402,7 +412,7 @@ class CountPopulation:
 
 
 def counted(rows, norm):
-    """Return ``v``, what rows count."""
+    """``v``, what rows count."""
     return np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
 
 
@@ -416,7 +426,7 @@ def split(moment, along, constant):
 
 
 def _mean_and_root(moment, along, constant, power=0.5):
-    """Return the mean that a second moment tells, 0 without a constant, and a power of the covariance."""
+    """The mean that a second moment tells, 0 without a constant, and a power of the covariance."""
     mean, covariance = np.zeros(len(moment)), moment
     if constant:
         of_constant = moment @ along
@@ -513,7 +523,7 @@ class CountSurrogate(WithPrior):
         return energy, self.population.pulled(by_changed @ turn.T, slopes)
 
     def information(self, u):
-        """Return the curvature of the potential at one point, taking variances to be fixed."""
+        """The curvature of the potential at one point, taking variances to be fixed."""
         matrix = self.prior.precision(self.scales)
         curvature, turn = self.curvature, self.curvature.basis
         f, jacobians = self.population.jacobians(u, self.centres, self.tables)
@@ -534,13 +544,15 @@ class CountSurrogate(WithPrior):
 
 
 # How many of the last looks the posterior is given, and how many the dispersion: earlier ones say little.
-_USED, _OF_DISPERSION = 4, 2
+_USED = 4
+_OF_DISPERSION = 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
 _LARGEST_DOUBT = 1.5
 # By how much looks far from the mode may be off, relative to the change that they see.
 _OF_SHAPE = 0.1
 # Least number of rows of the population that are used where results need not be exact.
-_FEW, _FEWER = 200, 64
+_FEW = 200
+_FEWER = 64
 _LEAST_WEIGHT = 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
 _CLOSE = 0.01
@@ -636,7 +648,7 @@ class PosteriorState:
         return logits[step // 2 :: step]
 
     def clip(self, reach):
-        """Return the clip for the next look.
+        """The clip for the next look.
 
         Parameters
         ----------
@@ -677,7 +689,7 @@ class PosteriorState:
         return 0.5 * population.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
 
     def surrogate(self):
-        """Return the posterior given the last looks."""
+        """The posterior given the last looks."""
         looks, population = self.looks[-_USED:], self.population
         centres = np.array([population.logits(look.point) for look in looks])
         tables = np.array([self._table(look) for look in looks])
@@ -703,7 +715,7 @@ class PosteriorState:
         )
 
     def _table(self, look):
-        """Return the table of a look's clipped means, which is kept as long as dispersions are close."""
+        """The table of a look's clipped means, which is kept as long as dispersions are close."""
         key = look.clip, look.noise, round(math.log(self.dispersion.value) / _CLOSE)
         if key not in self._tables:
             population = self.population
@@ -717,7 +729,7 @@ class PosteriorState:
         return self._tables[key]
 
     def _blocks(self, looks):
-        """Return the covariances of looks along each eigenvector, noise included."""
+        """The covariances of looks along each eigenvector, noise included."""
         population, value = self.population, self.dispersion.value
         # Post-processing.
         generator = np.random.default_rng(1)
@@ -739,7 +751,7 @@ class PosteriorState:
         return blocks
 
     def deviations_without_noise(self):
-        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        """The deviations that coefficients would have without noise, as far as that is known."""
         population = self.population
         # Without privacy records count fully, and no mean is cut.
         factors = population.means(self.start) * population.size / self.dispersion.value
@@ -788,5 +800,5 @@ class CountPosterior(LaplaceState):
         return 1.0
 
     def deviations_without_privacy(self):
-        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        """The deviations that coefficients would have without noise, as far as that is known."""
         return self.deviations

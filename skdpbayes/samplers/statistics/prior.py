@@ -51,7 +51,8 @@ _OF_COEFFICIENTS = SplitLogNormal(1.2, 0.7, 1.4)
 # Relative to the family's default, which is narrow, or to what is given if that is larger.
 _OF_INTERCEPT = SplitLogNormal(2.0, 0.7, 0.8)
 # In predictions, but for the part that is as above.
-_IN_PREDICTIONS, _AS_ABOVE = SplitLogNormal(1.2, 0.7, 0.7), 0.2
+_IN_PREDICTIONS = SplitLogNormal(1.2, 0.7, 0.7)
+_AS_ABOVE = 0.2
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Group:
 
     @classmethod
     def known(cls, precision: np.ndarray, rank: int) -> Self:
-        """Return a group with the scale 1."""
+        """A group with the scale 1."""
         return cls(precision, rank, *np.zeros((2, 1)))
 
     @classmethod
@@ -91,7 +92,7 @@ class Group:
         law: SplitLogNormal = _OF_COEFFICIENTS,
         narrow: SplitLogNormal | None = None,
     ) -> Self:
-        """Return a group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
+        """A group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
         wide, other = law.logs, None
         if narrow is not None:
             parts = (1.0 - _AS_ABOVE) * softmax(narrow.logs) + _AS_ABOVE * softmax(wide)
@@ -104,7 +105,7 @@ class Group:
         return self.weights - self.rank * self.logs, 0.5 * np.exp(-2.0 * self.logs)
 
     def weight(self, u):
-        """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
+        """``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
         if self.in_predictions is None:
             return np.ones(len(u))
         squares = np.sum(u * (u @ self.precision), axis=1)
@@ -113,7 +114,7 @@ class Group:
         return shares @ np.exp(self.in_predictions - self.weights)
 
     def likeliest(self, u, covariance):
-        """Return the likeliest scale, ``u`` being known up to a covariance."""
+        """The likeliest scale, ``u`` being known up to a covariance."""
         square = u @ self.precision @ u + np.sum(covariance * self.precision)
         start, halves = self.line
         return np.exp(self.logs[np.argmax(start - square * halves)])
@@ -169,7 +170,7 @@ class Prior:
         return sum(g.precision / t**2 for g, t in zip(self.groups, scales, strict=True))
 
     def likeliest(self, u, covariance):
-        """Return the likeliest scales, ``u`` being known up to a covariance."""
+        """The likeliest scales, ``u`` being known up to a covariance."""
         return np.array([group.likeliest(u, covariance) for group in self.groups])
 
 
@@ -202,7 +203,7 @@ class WithPrior:
 
 
 def prior_of(bounds, n_blocks, precisions, transform):
-    """Return the `Prior` of a linear model in coordinates ``theta = W u``.
+    """The `Prior` of a linear model in coordinates ``theta = W u``.
 
     Parameters
     ----------

@@ -236,7 +236,7 @@ class LogisticReleases:
         self.advance()
 
     def _sums(self, theta, wanted):
-        """Return the score and the curvature at ``theta``, or None, and by what rounding may enlarge them."""
+        """The score and the curvature at ``theta``, or None, and by what rounding may enlarge them."""
         transform, family = self.coordinates.transform, self.family
         room, of_matrix = self._room(theta), self.coordinates.inflation(self.plan, theta, power=2)
         # Curvatures in the coordinates of the rows take half the time.
@@ -290,7 +290,7 @@ class LogisticReleases:
         )
 
     def posterior(self):
-        """Return the `Posterior` that all releases amount to."""
+        """The `Posterior` that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _LOGISTIC_ROUNDS)
         shift = deviations_in_common(self.target, self.family, settled.scales)
         transform, norm = self._own
@@ -372,7 +372,7 @@ def _moment(target, constant, is_weighted):
 
 
 def residual_sums(released, theta, clip, centre=None):
-    """Return the sums in the coordinates of the rows. **They are not private.**
+    """The sums in the coordinates of the rows. **They are not private.**
 
     Parameters
     ----------
@@ -394,7 +394,7 @@ def residual_sums(released, theta, clip, centre=None):
 
 
 def release_sums(released, theta, transform, clip, multipliers, room, centre=None):
-    """Return ``g``, the deviation of its noise, ``s``, and that of its noise.
+    """``g``, the deviation of its noise, ``s``, and that of its noise.
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ def release_sums(released, theta, transform, clip, multipliers, room, centre=Non
 
 
 def release_tails(released, theta, clip, multipliers, room):
-    """Return the sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
+    """The sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
 
     Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
     """
@@ -493,7 +493,7 @@ class RowReleases:
         advance()
 
     def reweighted(self, power):
-        """Return the table with weights ``w^power v``. **It is not private.**"""
+        """The table with weights ``w^power v``. **It is not private.**"""
         transform, norms = self.coordinates.transform, (self.norm, power, self.matrix_norm)
         return mapped(reweighted, self.table, transform, *norms)
 
@@ -699,13 +699,13 @@ class PoissonReleases(RowReleases):
             beliefs.learn(_POISSON_ROUNDS)
 
     def few_trials(self):
-        """Return the logarithm of how much likelier the histogram is if counts are of a few trials."""
+        """The logarithm of how much likelier the histogram is if counts are of a few trials."""
         n, edges = self.n_records, count_edges(self.family.max_count)
         of_counts, logits = self.histograms[0] / n, self.beliefs.some_logits()
         return evidence_of_few_trials(of_counts, self.histogram_noise / n, edges, logits, n)
 
     def posterior(self):
-        """Return the `CountPosterior` that all releases amount to."""
+        """The `CountPosterior` that all releases amount to."""
         beliefs = self.beliefs
         beliefs.settled = find_mode_and_scales(beliefs.surrogate(), 2 * _POISSON_ROUNDS)
         return CountPosterior(
@@ -733,14 +733,17 @@ _SATURATED = 0.8
 # A first step leaves at least this share of the deviation of residuals.
 _LEAST_LEFT = 0.1
 # The errors' deviation a priori and the least clip, relative to the bound of responses.
-_USUAL, _LEAST_CLIP = 0.1, 1e-6
+_USUAL = 0.1
+_LEAST_CLIP = 1e-6
 # A clip that cuts nothing, over the bound of responses.
 _FAR = 8.0
 # How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
 _MOST_OF_POINT = 0.5
 # Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
 # believed.
-_DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
+_DOUBT = 1.5
+_GIVEN = 1e-3
+_UPPER = 1.0
 # Largest logarithm of a deviation, whose square is then still a double.
 _LARGEST_LOG_DEVIATION = 300.0
 
@@ -811,7 +814,7 @@ class NormalReleases(RowReleases):
         return self.coordinates.inflation_within(self.plan, power * reach)
 
     def _reaching(self, point, clip):
-        """Return a clip as it works: one at the bound of responses cuts nothing at the origin."""
+        """A clip as it works: one at the bound of responses cuts nothing at the origin."""
         return _FAR * self.bound if clip >= self.bound and not np.any(point) else clip
 
     def _note(self, point, clip, square, noise):
@@ -873,7 +876,7 @@ class NormalReleases(RowReleases):
         self.advance()
 
     def _widest(self):
-        """Return the largest deviation of errors that one of the sizes tells, and points do not."""
+        """The largest deviation of errors that one of the sizes tells, and points do not."""
         largest = 0.0
         for size in self.sizes:
             d = self.start[:-1] - size.point
@@ -915,13 +918,13 @@ class NormalReleases(RowReleases):
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
     def _clip(self, clip, believed):
-        """Return the clip for residuals of a deviation, never larger than the last."""
+        """The clip for residuals of a deviation, never larger than the last."""
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.look_multipliers))
         best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, mu)
         return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
 
     def _believed(self, settled):
-        """Return the deviation that residuals have at the mode, from above."""
+        """The deviation that residuals have at the mode, from above."""
         variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
         log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
@@ -946,7 +949,7 @@ class NormalReleases(RowReleases):
         )
 
     def posterior(self):
-        """Return the `Posterior` that all releases amount to."""
+        """The `Posterior` that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _NORMAL_ROUNDS)
         stretch, weight = self._stretch(settled)
         tails = None if self.tails is None else self.tails._replace(weight=weight)

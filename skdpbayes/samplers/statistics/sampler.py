@@ -31,7 +31,7 @@ LARGEST_LABELS_SIZE = 512
 
 
 def moment_size(bounds):
-    """Return how many coefficients labels can tell apart, or None for a target of another kind."""
+    """Number of coefficients labels can tell apart, or None for a target of another kind."""
     if bounds.row_norm is None or not isinstance(bounds.family, NoiseAware.families):
         return None
     return bounds.family.identified.n_blocks * bounds.block_length

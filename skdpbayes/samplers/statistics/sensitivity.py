@@ -16,19 +16,20 @@ import numpy as np
 from ..noise import sensitivity_after_rounding
 
 # Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
-_N_ANGLES, _N_CENTRES = 4097, 33
+_N_ANGLES = 4097
+_N_CENTRES = 33
 # Reach beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
 _FAR = 64.0
 _ROUNDING = 1.0 + 1e-9
 
 
 def free_curvature(family):
-    """Return the largest ``b / a`` at which a curvature adds nothing to the cost of its score."""
+    """The largest ``b / a`` at which a curvature adds nothing to the cost of its score."""
     return 0.5 * family.n_classes / (family.n_classes - 1)
 
 
 def joint_precision(family, of_score, of_curvature=0.0):
-    """Return ``J`` wherever the point is.
+    """``J`` wherever the point is.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def joint_precision(family, of_score, of_curvature=0.0):
 
 
 def joint_multiplier(family, of_score, of_curvature=None):
-    """Return the noise multiplier of a release whose parts have two, the second or None."""
+    """The noise multiplier of a release whose parts have two, the second or None."""
     return joint_precision(family, *_precisions(of_score, of_curvature)) ** -0.5
 
 
@@ -76,7 +77,7 @@ def _precisions(of_score, of_curvature):
 
 
 def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
-    """Return ``J`` at a point where logits are bounded.
+    """``J`` at a point where logits are bounded.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
 
 
 def _longest(n_classes, spread):
-    """Return the longest ``p - 1/K`` where logits of two classes differ by at most ``spread``.
+    """The longest ``p - 1/K`` where logits of two classes differ by at most ``spread``.
 
     The probabilities with ``p_i <= exp(spread) p_j`` are a polytope whose corners have two values, and a
     norm is largest at a corner.
@@ -152,7 +153,7 @@ FREE = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
 
 
 def look_precision(of_sum, of_square, replaces):
-    """Return a bound on ``J``, exact where squares are free or records are not replaced.
+    """A bound on ``J``, exact where squares are free or records are not replaced.
 
     Parameters
     ----------
