@@ -22,7 +22,7 @@ class Interval(ScikitLearnInterval):
 
 
 class Pair(Options):
-    """The constraint on a parameter that is two numbers; that they are is left to what reads them."""
+    """Constraint on a parameter that is a pair. Its entries are validated where they are used."""
 
     def __init__(self):
         super().__init__(object, {"(low, high)"})

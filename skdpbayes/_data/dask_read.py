@@ -266,7 +266,7 @@ class RemoteTable(Table):
         return self.shards.count(function, *args)
 
     def target(self, make, remote):
-        """Return what ``remote`` makes of the address of the targets that ``make`` builds on the shards."""
+        """Build the targets on the workers and return a remote handle to them."""
         # The rows from which targets are built are not needed any more.
         made = self.shards.kept(make, instead=True)
         self.__exit__()

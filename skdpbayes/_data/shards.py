@@ -61,7 +61,7 @@ class Shard:
 
 
 class Shards:
-    """Records in several shards; a context, outside of which nothing can be asked.
+    """Sharded records. Use as a context manager; methods raise outside it.
 
     Parameters
     ----------

@@ -64,7 +64,8 @@ BOUNDS_SHARE = 0.02
 _SAFE = 12.0
 _HIGHEST = 0.95
 _LOWEST = 0.5
-# The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
+# Highest and lowest quantile level for learnt target_bounds. Responses are cut, not rescaled, so the level
+# is higher than for norms.
 _HIGHEST_RESPONSE = 0.99
 _LOWEST_RESPONSE = 0.75
 _SHARPEST = 128.0

@@ -17,40 +17,43 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-# What labels are called a conflict at, of coefficients and of an intercept, and twice what draws are:
-# under right priors at most 1.8% of fits are told of one, the sum of all that labels and draws may be.
-_SURPRISES = (0.006, 0.003)
-# A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
-# it, and by how many of its deviations it may be moved, as far as so many draws tell.
-_WIDE = 4.0
-_FOLLOWED = 0.6
-_MOVED = 0.8
+# p-values of released labels below which the prior of coefficients, and of intercepts, is in conflict with
+# them; those of draws are doubled first. Under correct priors at most 1.8% of fits warn.
+_CONFLICT_P_VALUES = (0.006, 0.003)
+# A prior scale is wide beyond this multiple of the usual deviation of logits.
+_WIDE_PRIOR = 4.0
+# Largest share of the coefficients' length that may follow a wide prior scale.
+_LARGEST_PRIOR_SHARE = 0.6
+# Largest shift of the log length, in its deviations, that a wide prior scale may cause.
+_LARGEST_PRIOR_PULL = 0.8
+# Fewer draws tell neither, nor the share of the rarest class.
 _ENOUGH_DRAWS = 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
 _RARE = 3.0
-# By what factor the share of the rarest class may be known, and the largest share, relative to that of equal
-# classes, that is called rare.
-_TOLD_WITHIN = 6.0
-_IS_RARE = 0.5
-# Mean square of what was released at several points, in the deviations that it is believed to have, and how
-# improbable it is.
-_CONTRADICTION = 2.5
-_IMPROBABLE = 1e-5
-# Deviations of errors, and of responses, over half the width of bounds: one of numbers between them is 0.58
-# at most, unless most are near both ends. Their mean is at least so many deviations from an end, unless three
-# of four are there.
-_OF_BOUNDS = 0.62
-_OF_BOTH = 0.72
-_FROM_AN_END = 0.4
-# How well the mean has to be known for that, over half the width.
-_KNOWN_WITHIN = 0.03
+# Largest ratio of the ends of an interval of the rarest class's share.
+_LARGEST_SHARE_RATIO = 6.0
+# A class is rare below this multiple of its share under balance.
+_RARE_CLASS = 0.5
+# Chi-squared of all releases at the mode, per degree of freedom, beyond which they are inconsistent,
+_INCONSISTENT_CHI2 = 2.5
+# if its p-value is below this one, too.
+_INCONSISTENT_P_VALUE = 1e-5
+# Deviation of errors over half the width of the responses' bounds: a uniform law has 0.58, and more means
+# mass at both ends.
+_LARGEST_ERROR_SD = 0.62
+# The same of responses.
+_LARGEST_RESPONSE_SD = 0.72
+# Distance of the responses' mean from an end, in their deviations, below which most of them are there.
+_LEAST_DISTANCE_FROM_END = 0.4
+# Largest standard error of that mean, over half the width, for which the check is made.
+_LARGEST_MEAN_ERROR = 0.03
 _CONTRADICTED = (
     "what was released at one point contradicts what was released at others: the model of errors is wrong "
     "where it matters, and some coefficients may be off by far more than their intervals say. Large effects "
     "of columns that are 0 in nearly all rows do this: leave such columns out, or put several together. "
     "Fitting again spends budget again."
 )
-# What noise hides of how rows vary along some direction, over how they vary along most.
+# Ratio of the moment's noise to its median eigenvalue above which a direction is hidden.
 _HIDDEN = 3.0
 _HIDDEN_DIRECTIONS = (
     "noise hides along which directions rows hardly vary: where columns repeat each other, or vary far less "
@@ -58,10 +61,10 @@ _HIDDEN_DIRECTIONS = (
     "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger "
     "epsilon; fitting again spends budget again."
 )
-# The share of counts at the largest one from which on most of what there is lies beyond, and by how many
-# deviations squares of residuals fall short of Poisson's law.
-_REACHED = 0.8
-_SHORT = 3.0
+# Share of counts that equal max_count, beyond which a fit warns.
+_LARGEST_SHARE_AT_MAX = 0.8
+# Deviations by which squares of residuals fall short of Poisson's law, beyond which counts vary less.
+_UNDERDISPERSED = 3.0
 # The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
 # 2% of fits exceed it.
 _FEW_TRIALS = math.log(50.0)
@@ -79,9 +82,10 @@ _OVERDISPERSED = 2.2
 _MOST_DISPERSED = 8.0
 # How many columns are named in a warning.
 _NAMED = 6
-# Shares of the largest possible second moment: that along one direction, and all of it.
-_DOMINATED = 0.94
-_FULL = 0.9
+# Largest eigenvalue of the second moment over its trace, beyond which all rows lie along one direction.
+_LARGEST_DIRECTION_SHARE = 0.94
+# Trace of the second moment over data_norm^2, beyond which rows are clipped.
+_LARGEST_TRACE_SHARE = 0.9
 
 
 def model_checks(draws, model, plan, released, names):
@@ -133,7 +137,9 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     if "posterior" in released:
         surprises = np.minimum(surprises, released["posterior"].surprises())
     told = ()
-    for group, p, least, known in zip(groups, surprises, _SURPRISES, is_known, strict=False):
+    for group, p, least, known in zip(
+        groups, surprises, _CONFLICT_P_VALUES, is_known, strict=False
+    ):
         told += prior_too_narrow(*group) if known and p < least else ()
     if is_known[0] and not told:
         told = prior_dominated(groups[0][3], model.scale, model.family.logit_scale / model.norm)
@@ -173,7 +179,7 @@ def skewed_errors(released):
 def inconsistent_releases(released):
     """Whether looks contradict each other, more than noise may do."""
     square, n = released.get("contradiction", 0.0), released.get("contradiction_of", 0)
-    return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
+    return square > _INCONSISTENT_CHI2 and chi2.sf(n * square, n) < _INCONSISTENT_P_VALUE
 
 
 def responses_at_bounds(released, draws, model):
@@ -190,7 +196,7 @@ def responses_at_bounds(released, draws, model):
         return ()
     half, errors = model.family.half_width, np.median(released["noise_deviations"])
     means, deviation = _of_responses(released["second_moment"], draws, model, errors)
-    if errors > _OF_BOUNDS * half or deviation > _OF_BOTH * half:
+    if errors > _LARGEST_ERROR_SD * half or deviation > _LARGEST_RESPONSE_SD * half:
         return (
             "most responses are near both ends of target_bounds, and errors far from normal. For answers of "
             "yes and no, where coefficients may be a third too large, take DPBayesianLogisticRegression; "
@@ -198,8 +204,8 @@ def responses_at_bounds(released, draws, model):
             "spends budget again.",
         )
     mean, unknown = np.mean(means), np.std(means)
-    is_known = 0.0 < unknown < _KNOWN_WITHIN * half
-    if not is_known or half - abs(mean) > _FROM_AN_END * deviation + 2.0 * unknown:
+    is_known = 0.0 < unknown < _LARGEST_MEAN_ERROR * half
+    if not is_known or half - abs(mean) > _LEAST_DISTANCE_FROM_END * deviation + 2.0 * unknown:
         return ()
     end = model.family.low if mean < 0 else model.family.high
     return (
@@ -238,8 +244,8 @@ def class_below_noise(released, draws, n_samples):
         As planned for. Of less than one row nothing is hidden.
     """
     low, _, high = released.get("rarest_class", (1.0, 1.0, 1.0))
-    is_rare = 1.0 / n_samples < high < _IS_RARE / max(draws.shape[1], 2)
-    if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _TOLD_WITHIN * low:
+    is_rare = 1.0 / n_samples < high < _RARE_CLASS / max(draws.shape[1], 2)
+    if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _LARGEST_SHARE_RATIO * low:
         return ()
     least = f"{low:.1g}" if low > high / 1000.0 else "nearly 0"
     return (
@@ -273,7 +279,7 @@ def rare_events(draws, model):
 def counts_at_max(released, model):
     """A tuple with a warning if nearly all counts are at the largest one, else an empty one."""
     share = released.get("share_of_largest", 0.0)
-    if share < _REACHED:
+    if share < _LARGEST_SHARE_AT_MAX:
         return ()
     return (
         f"at least {share:.0%} of counts reach max_count={model.family.max_count:.4g}, by the released "
@@ -293,7 +299,7 @@ def underdispersed_counts(released):
     """
     share, deviation = released.get("shortfall", (0.0, 1.0))
     likelier = released.get("few_trials", 0.0)
-    if share >= _SHORT * deviation:
+    if share >= _UNDERDISPERSED * deviation:
         sign = f"squares of clipped residuals are {share:.0%} smaller"
     elif likelier >= _FEW_TRIALS:
         sign = f"the released histogram is e^{likelier:.2g} times as likely if they are of a few trials each"
@@ -359,13 +365,13 @@ def prior_dominated(draws, scale, usual):
     A normal law of many coefficients is sure of their length: ten with a deviation of 10 are about 32 long,
     and nearly never 10. Where noise hides the difference of large ones from larger ones, the prior decides.
     """
-    if scale <= _WIDE * usual or len(draws) < _ENOUGH_DRAWS:
+    if scale <= _WIDE_PRIOR * usual or len(draws) < _ENOUGH_DRAWS:
         return ()
     squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
     (of_logs, followed), _ = np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)
     # The log density of the prior grows by this with the logarithm of the length.
     pull = draws[0].size - squares.mean()
-    if followed <= _FOLLOWED and pull * math.sqrt(of_logs) <= _MOVED:
+    if followed <= _LARGEST_PRIOR_SHARE and pull * math.sqrt(of_logs) <= _LARGEST_PRIOR_PULL:
         return ()
     return (
         f"how large coefficients are depends on prior_scale={scale:.3g}, since what was released hardly "
@@ -382,7 +388,7 @@ def clipped(released, model, plan):
     binary. Nothing is said of a norm that was chosen privately.
     """
     share = released.get("share_of_norm", 0.0)
-    if plan.norm is not None or share < _FULL:
+    if plan.norm is not None or share < _LARGEST_TRACE_SHARE:
         return ()
     return (
         f"by the released second moment, squares of lengths of rows are at least {share:.0%} of those that "
@@ -405,7 +411,7 @@ def single_direction(released):
         What the sampler released besides the draws.
     """
     share = released.get("share_of_a_direction", 0.0)
-    if share < _DOMINATED:
+    if share < _LARGEST_DIRECTION_SHARE:
         return ()
     return (
         f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "

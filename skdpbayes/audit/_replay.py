@@ -1057,7 +1057,7 @@ def _of_leaks(*listeners):
 
 
 def _of_listening(first, unseen):
-    """Return findings of what a fit releases else when nobody listens, where chains run in blocks."""
+    """Check that observing a chain does not change its releases."""
     if unseen is None:
         return []
     if unseen.error is not None:

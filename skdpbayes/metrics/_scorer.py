@@ -407,7 +407,7 @@ class PrivateScorer:
 def _bounds_of(estimator):
     """The public bounds of responses of a fitted regressor, or of a pipeline's last step."""
     estimator = final_estimator(estimator)
-    # Bounds that depend on the table, or on the candidate of a search, are a yardstick of its own.
+    # Scores on data-dependent bounds are not comparable between candidates.
     if isinstance(getattr(estimator, "target_bounds", None), str):
         raise ValueError(
             "bounds of responses that are learnt differ from fit to fit, and errors within them cannot be "

@@ -814,7 +814,7 @@ class _SumsOfR2:
     def _spread(self, value):
         """(deviation of ``S - q T`` by sampling at most, weights of the noise)."""
         q, mean, (e, f, s) = (1.0 - _WORST) * value, self.mean, self.noise
-        # An error's square is at most a share of its bound, and so is that of a response.
+        # For u in [0, b], u² ≤ b·u; used for errors and for responses.
         farthest = max(mean, 1.0 - mean) ** 2
         variance = self.unit**2 * max(self.errors, 0.0) + q**2 * farthest * self.total
         counted = [] if self.replaces else [q * mean**2 * e]

@@ -280,7 +280,7 @@ def expected_size(search):
             "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
             "estimator's public_size, to a number that does not come from the data."
         )
-    # Persons may have fewer rows than that, and be more.
+    # Persons with fewer rows mean more persons; use the largest limit.
     most_rows = max((one for one in limits_of(search) if isinstance(one, Integral)), default=1)
     return round(max(filter(None, sizes)) / most_rows / (1.0 - search.test_size))
 

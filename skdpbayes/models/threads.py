@@ -44,7 +44,7 @@ def of_chunks(function, n_rows, n_chunks, n_entries):
         work()
     else:
         pool = _pools.get(n_threads) or _pools.setdefault(n_threads, ThreadPoolExecutor(n_threads))
-        # What floating-point errors do is said by the context.
+        # numpy's error state lives in the context, so run workers in a copy of it.
         jobs = [pool.submit(copy_context().run, work) for _ in range(n_threads)]
         try:
             for job in jobs:

@@ -90,7 +90,7 @@ def labels_of(estimator, y):
     """The labels that the last step of a fit would find in ``y``, or None without labels."""
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[-1][1]
-    # Whose rows they are does not matter to labels.
+    # Label encoding does not depend on groups; pass dummies.
     has_persons = getattr(estimator, "max_rows_per_group", None) is not None
     return _rehearse_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
 
@@ -194,7 +194,7 @@ def _no_columns(X):
 
 
 def _refuse_cells(step, X):
-    """Raise what a step would say of cells of columns, whose number is not known."""
+    """Run the step's input validation on a table with an unknown number of columns."""
     if not type(step).__module__.startswith(("sklearn.", "skdpbayes.")):
         return
     takes = get_tags(step)

@@ -24,7 +24,7 @@ import numpy as np
 
 LATTICE_BITS = 24
 BOX_BITS = 22
-# In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
+# Truncation radius in lattice units: 2^5 boxes of 2^22, which a chain confined to its box never reaches.
 LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
 MAX_CHUNKS = 64
 RECORDS_PER_CHUNK = 256

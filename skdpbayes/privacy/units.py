@@ -26,7 +26,7 @@ from .conversions import TooSmallBudget
 from .cost import PrivacyCost
 from .losses import between_persons, between_rows
 
-# By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
+# Backtracking on the per-row budget: largest and smallest factor per try, and the number of tries.
 _LITTLE = 0.995
 _MUCH = 0.8
 _TRIES = 60
@@ -186,7 +186,7 @@ def plan_for_persons(make_plan, budget, max_rows):
 
 
 def _cost_of_one_row(cost, neighboring_relation):
-    """Return what choices of quantiles from one row of each person cost a person: what they cost a row.
+    """Quantiles computed from one row per person cost a person what they cost a row.
 
     Raises
     ------

@@ -41,14 +41,14 @@ __all__ = ["NetworkSampler"]
 # few.) No factor is above 1: draws that disagree are unsure together, however sure each is made.
 
 
-# Of what calibration has of mu^2: the norm's share and the scale's.
+# Split of the calibration budget between norm and scale.
 SHARES = 1.0 / 6.0, 5.0 / 6.0
 # As parts of data_norm, and as factors of logits.
 NORMS = 2.0 ** (-np.arange(41) / 4.0)
 SCALES = 2.0 ** (np.arange(-24, 1) / 6.0)
 LOG_WEIGHTS_OF_NORMS = np.log(NORMS)
 LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
-# More would tell no more.
+# A larger exponential-mechanism range has no effect.
 _LARGEST_RANGE = 8.0
 # What rounding of logarithms of weights may add to a range.
 _ROUNDING = 2.0**-40

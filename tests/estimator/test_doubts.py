@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes._estimator.model_checks import (
-    _SURPRISES,
+    _CONFLICT_P_VALUES,
     columns_below_noise,
     model_checks,
     prior_dominated,
@@ -121,7 +121,7 @@ def test_nothing_is_told_where_all_is_right(options):
 
 def test_false_alarms_are_rare_by_what_may_happen_at_most():
     """Labels and draws are each called a conflict with these probabilities at most, whatever the table."""
-    assert 0.0 < 2.0 * sum(_SURPRISES) <= 0.02
+    assert 0.0 < 2.0 * sum(_CONFLICT_P_VALUES) <= 0.02
 
 
 @pytest.mark.nightly

@@ -8,7 +8,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianPoissonRegressor
-from skdpbayes._estimator.model_checks import _FEW_TRIALS, _REACHED, _SHORT, overdispersed
+from skdpbayes._estimator.model_checks import (
+    _FEW_TRIALS,
+    _LARGEST_SHARE_AT_MAX,
+    _UNDERDISPERSED,
+    overdispersed,
+)
 from skdpbayes.models.families.poisson import drawn
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
@@ -133,7 +138,7 @@ def test_false_alarms_are_rare(options, monkeypatch):
 def test_what_is_told_follows_from_releases_and_costs_nothing():
     model, causes = told(0, yes_or_no, 0.5)
     share, deviation = model.released_["shortfall"]
-    assert causes == ["regular"] and share > _SHORT * deviation > 0.0
+    assert causes == ["regular"] and share > _UNDERDISPERSED * deviation > 0.0
     assert model.released_["few_trials"] > _FEW_TRIALS
     assert model.spent_epsilon_ == model.privacy_plan(6000, 3).epsilon
 
@@ -153,7 +158,7 @@ def test_shares_are_from_below(rng):
     found = [share_of_largest(bins + noise * rng.normal(size=5), noise) for _ in range(2000)]
     share = 1600.0 / bins.sum()
     assert np.mean(np.array(found) > share) < 0.015 and np.mean(found) > share - 0.06
-    assert share_of_largest(np.zeros(5), 10.0) == 0.0 and share > _REACHED
+    assert share_of_largest(np.zeros(5), 10.0) == 0.0 and share > _LARGEST_SHARE_AT_MAX
 
 
 def test_counts_that_vary_more_than_their_law_are_told():

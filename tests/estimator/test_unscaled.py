@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.model_checks import _DOMINATED, single_direction
+from skdpbayes._estimator.model_checks import _LARGEST_DIRECTION_SHARE, single_direction
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.samplers.langevin.fisher import moment_noise
 from skdpbayes.samplers.statistics.design import share_of_a_direction
@@ -173,7 +173,7 @@ def test_false_alarms_are_rare(epsilon):
         for replaced in (True, False)
     ]
     assert len(shares) > 300
-    assert np.mean(np.array(shares) >= _DOMINATED) <= 0.02
+    assert np.mean(np.array(shares) >= _LARGEST_DIRECTION_SHARE) <= 0.02
 
 
 def test_tables_that_are_not_scaled_are_found():
@@ -181,5 +181,5 @@ def test_tables_that_are_not_scaled_are_found():
     breast, wine, digits = load_breast_cancer().data, load_wine().data, load_digits().data
     centred = rng.normal(size=(N, 6)) * [1000, 1, 1, 1, 1, 1]
     for X in (RAW, breast, wine, np.column_stack([AGE + 1930, SCORE]), centred):
-        assert share(X, math.sqrt(X.shape[1]), 20_000, 1.0, True) > _DOMINATED
-    assert share(digits, 8.0, 20_000, 1.0, True) < _DOMINATED
+        assert share(X, math.sqrt(X.shape[1]), 20_000, 1.0, True) > _LARGEST_DIRECTION_SHARE
+    assert share(digits, 8.0, 20_000, 1.0, True) < _LARGEST_DIRECTION_SHARE

@@ -541,7 +541,7 @@ def run_reference(plan, chain, target, generator, verbose):
     most = curvature_bound(moment, target.family)
     most[np.diag_indices_from(most)] += temperature * target.prior_precision
     curvatures = eigvalsh(transform.T @ most @ transform)
-    # No less than at the mode, which rounding could make it.
+    # Guard against rounding: the minimum cannot exceed the value at the mode.
     largest = max(1.0, float(curvatures[-1]))
     # No residual is longer than twice the root of its bound on curvatures: what batches add up to.
     norm = 2.0 * np.sqrt(curvatures.sum() / plan.n_samples)

@@ -66,7 +66,7 @@ class LangevinSampler(TemperedSampler):
     """What Langevin samplers share; see `SGLD`."""
 
     is_overdamped = True
-    # What a sampler does if it has no such option.
+    # Default for samplers without a `start` option.
     release: str = "all_iterates"
     batch_size: int | str | None = None
     step_size: float | str = "auto"

@@ -513,7 +513,7 @@ def best_walk(problem):
     if not possible.any():
         raise impossible(problem, walks.ratio)
     if found[possible].max() <= 0:
-        # What never gets through its burn-in is to come as far in it as it can.
+        # If no candidate completes burn-in, prefer the one that gets furthest.
         found = walks.affordable / walks.burn_in
     goal = min(problem.wanted, (1.0 - GIVEN_UP) * found[possible].max())
     steps = np.minimum(walks.affordable, _steps_for(walks, problem.wanted, options.burn_in or 0.0))

@@ -47,7 +47,7 @@ from .plan import INVISIBLE, half_width
 # smaller.
 
 
-# Squares of numbers' means over their mean squares; values of indicators; by how much these vary.
+# Grid for mean²/mean-square of numeric columns; grid and tolerance for binary columns.
 _OF_NUMBERS = (1e-4, 0.01, 0.1, 1.0)
 _VALUES = np.geomspace(0.01, 1.0, 26)
 _VARIES = 0.1
@@ -59,7 +59,7 @@ _LEAST_TRACE = 0.5
 _LEAST_SQUARE = 1e-3
 # Least density of a column.
 _TINY = 1e-300
-# How many columns the first part is worth beforehand; rounds of learning weights.
+# Dirichlet pseudo-count of the first mixture component; EM iterations.
 _MIXTURE_COUNT = 1.0
 _EM_ITERATIONS = 30
 
@@ -249,7 +249,7 @@ def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floo
     return Coordinates(transform, math.sqrt(clipping * mean_square), bounds.row_norm)
 
 
-# Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
+# Grid of prior variances for correlations, and exponents of the shrinkage with column variance.
 _OF_CORRELATIONS = np.geomspace(1e-5, 1.0, 9)[:, None]
 _POWERS = (0.0, 0.5, 1.0)
 # How many of them the least variance is worth beforehand; rounds of learning their weights.
@@ -260,7 +260,7 @@ _LEAST_EIGENVALUE = 1e-4
 # Least variance of a column, relative to the deviation with which it is known, and to its mean square.
 _LEAST_VARIANCE = 0.1
 _LEAST_OF_SQUARE = 1e-9
-# Deviations of noise that a binary column may be off, and by which its sum differs from 0.
+# z-scores for calling a column binary, and for calling its sum non-zero.
 _FAR = 2.5
 _CLEAR = 8.0
 # Variance of a column that uses its bounds, over the square of half their width.

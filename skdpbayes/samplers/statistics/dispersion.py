@@ -23,8 +23,8 @@ from ...models.families.poisson import distribution
 #
 # ``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above
 # and below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and
-# exceeds ``b`` with a probability of at most ``1 / b``. Counts that vary more are farther from all of
-# this. Where noise hides the histogram, ``B`` is about 1.
+# exceeds ``b`` with a probability of at most ``1 / b``. Overdispersed counts make the evidence smaller
+# still. Where noise hides the histogram, ``B`` is about 1.
 
 
 _TRIALS = (1, 2, 3, 5)

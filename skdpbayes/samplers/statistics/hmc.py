@@ -108,7 +108,7 @@ def warmed_up_chains(surrogate):
     generator = np.random.default_rng(_SEED)
     mode = find_mode(surrogate)
     scale = inv(cholesky(surrogate.information(mode)))
-    # Not as far out as draws go: a tail may be steep.
+    # Start chains nearer the mode than posterior draws; tails can be stiff.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
     chains = Chains(u, scale, 0.6 / mode.size**0.25, surrogate.energy)

@@ -27,8 +27,7 @@ from ...models.sums import slope_matrix
 from .hmc import LaplaceState, chain_seed, draw
 from .prior import Prior, WithPrior
 
-# By how much the score of a table differs from that of a population, learnt from all that was
-# released.
+# Discrepancy between the data's score and the synthetic design's, estimated from all releases.
 #
 #     a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2 + [i = j] h_i)
 #

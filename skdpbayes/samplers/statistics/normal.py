@@ -273,7 +273,8 @@ def spectrum(found, doubt, seen):
 
 
 def denoised_eigenvalues(values, variance):
-    """Return what a matrix has along eigenvectors of what it is with noise.
+    """Estimate the noiseless matrix's quadratic forms along the noisy eigenvectors (rotation-invariant
+    denoising).
 
     Parameters
     ----------
@@ -506,7 +507,7 @@ class HeavyTailCorrection(NamedTuple):
         heavy = np.clip(1.0 - (law.square + self.square_noise) / square, 0.0, 1.0)
         variance = self._scale(off, noise, square, heavy, random) ** 2 * square
         share = variance / (variance + noise)
-        # Looks saw the same errors: what these have in common is no news.
+        # The releases share the sampling error; do not count it twice.
         spread = share * (noise + (1.0 - share) * of_sampling)
         spread += (_FARTHER * heavy * square / self.clip) ** 2
         # Post-processing.
@@ -514,7 +515,7 @@ class HeavyTailCorrection(NamedTuple):
         return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
 
     def _squares(self, off, squares, random):
-        """Return variances of errors: those of looks, which are as often right as not, and what is beyond."""
+        """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
         usual, noise = (_BEYOND * squares) ** 2, self.square_noise**2
         share = usual / (usual + noise)
         odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise, 1e3))

@@ -398,7 +398,7 @@ _TAILS_SHARE = 0.08
 _LEAST_TAILS = 3.5
 _OF_SAMPLING = 0.5
 _MOST_TAILS = 0.25
-# The most noise on ``M`` for which wider clipping is taken: it hides how much errors vary.
+# Prefer a wide clip only if the released moment has at most 10% noise.
 _LITTLE_NOISE = 0.1
 
 
@@ -758,7 +758,7 @@ _GROWTH = 1.5
 # Slopes and clips where counts are about 1.
 _SLOPE = 0.75
 _CLIP = 1.25
-# A largest count that leaves answers of yes and no.
+# max_count = 1: responses are binary.
 _YES = 1.0
 # An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
 # eigenvalue, that hides which columns vary together.

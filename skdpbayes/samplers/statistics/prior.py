@@ -7,7 +7,7 @@ Scales are integrated out: the prior of ``u`` is a product over groups, of
     h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
 
 A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
-Doubt of coefficients is larger above the mode than below it: where noise hides effects, small scales fit as
+Our prior for coefficient scales is right-skewed: …: where noise hides effects, small scales fit as
 well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
 mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
 An intercept, whose size is that of the logarithm of a base rate, is doubted less above.
@@ -33,7 +33,7 @@ _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
 
 
 class SplitLogNormal(NamedTuple):
-    """That of a scale: its mode, and the deviations of its logarithm below and above."""
+    """Split log-normal prior of a scale: mode and log-sd on each side."""
 
     mode: float
     below: float
@@ -138,7 +138,7 @@ class Prior:
 
     @cached_property
     def _lines(self):
-        """Precisions side by side, and lines, of which shorter ones go on with scales of no weight."""
+        """Stack precisions; pad grids to equal length with log-weight -inf."""
         most = max(group.logs.size for group in self.groups)
         lines = np.array([np.full((len(self.groups), most), fill) for fill in (-np.inf, 1.0)])
         for k, group in enumerate(self.groups):

@@ -93,7 +93,7 @@ from .sensitivity import joint_multiplier, look_precision, noise_factor
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
-# By what rounding may enlarge noise if curvatures are summed before they are transformed.
+# Largest rounding inflation for which we sum Hessians in the original coordinates.
 _EARLY = 1.0 + 2.0**-10
 # How many rounds look for the likeliest prior scales before each look.
 _LOGISTIC_ROUNDS = 3

@@ -55,8 +55,8 @@ def before():
 WORDS = [
     ('"""', '"""Other words.\n\n'),  # In the module's docstring, and all lines move.
     ("import ctypes\n", "import ctypes  # A comment\n# and another\n\n\n"),
-    ('    """Return a target\'s number of records."""', '    """How many."""\n\n'),
-    ('    """Return a target\'s number of records."""\n', ""),
+    ('    """A target\'s number of records."""', '    """How many."""\n\n'),
+    ('    """A target\'s number of records."""\n', ""),
     ('    """A compiled function of a target, or of arrays:', '    """What is compiled:'),
 ]
 
