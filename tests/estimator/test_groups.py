@@ -35,7 +35,7 @@ from skdpbayes.privacy import (
 from skdpbayes.privacy.units import plan_for_persons
 from skdpbayes.samplers import SGHMC, SGLD
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "_helpers"))
 from attacks import audit_path
 from references import Tilt, configured, planned
 

@@ -419,6 +419,16 @@ def test_words_that_are_no_names_are_no_names():
     assert used == set()
 
 
+def test_a_constant_has_a_line_of_its_own():
+    """Its name says what it is, and its comment the unit and where the number comes from."""
+    for source in sources().values():
+        for node in source.tree.body:
+            several = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+            assert not several or not isinstance(node.value, ast.Tuple), (
+                f"{source.name}: {ast.unparse(node)}"
+            )
+
+
 # A constant of each kind of sampler, or an interface that several modules have on purpose.
 SHARED_NAMES = {"BURN_IN", "GROWTH", "MOMENT_SHARE", "NORMS", "N_DRAWS", "N_STEPS", "SHARES"} | {
     "N_STEPS_WITHOUT_PRIVACY",

@@ -12,7 +12,7 @@ import pytest
 import skdpbayes
 
 ROOT = Path(skdpbayes.__file__).parent
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 THEORY = PROJECT / "docs" / "theory"
 LONGEST_PAGE = 6_000
 
