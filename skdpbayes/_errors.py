@@ -1,6 +1,6 @@
 """What is passed in is read without floating-point warnings, and with errors that quote no cell.
 
-    plain -> unquoted(a function of scikit-learn's or NumPy's) -> an array, or an error in words of ours
+    to_native -> sanitize_errors(a function of scikit-learn's or NumPy's) -> an array, or an error of ours
 
 An error of another package may hold a cell, or a whole table: its message is passed on only if its form is
 known, and is replaced otherwise.

@@ -83,7 +83,7 @@ def run_in_blocks(advance, plan, work, verbose, label, watched=None):
         Show progress if positive.
     label : str
         What is running.
-    watched : Watched, default=None
+    watched : TracedChain, default=None
         Where somebody listens: steps then run one by one.
     """
     if watched is not None:

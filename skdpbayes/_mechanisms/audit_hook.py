@@ -242,7 +242,7 @@ def traced_steps(advance: Callable[[int, int, int], Any], watched: TracedChain) 
     ----------
     advance : callable
         Performs the steps ``first`` to ``stop - 1``, see `run_in_blocks`.
-    watched : Watched
+    watched : TracedChain
     """
     n_steps = watched.charges.size
     looked_at = _looked_at(n_steps, watched.generator)

@@ -1,6 +1,6 @@
 """A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
-plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, each with its part
+plan (public numbers) -> dry_run -> charge the whole budget -> fit the steps, each with its part
 """
 
 from __future__ import annotations

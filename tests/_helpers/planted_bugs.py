@@ -169,7 +169,9 @@ BUGS = {
     ),
     "counts have half the noise": Bug("noise too small", CATEGORIES, (HALF,)),
     "half the noise of clipped residuals": Bug(
-        "noise too small", RIDGE, ((sums, "free_shift", lambda *args: 2.0 * shift(*args)),)
+        "noise too small",
+        RIDGE,
+        ((sums, "sensitivity_after_rounding", lambda *args: 2.0 * shift(*args)),),
     ),
     "a score without noise": Bug(
         "no noise", MATRIX, ((laplace, "discrete_laplace", lambda s, n, g: np.zeros(n, int)),)

@@ -86,8 +86,8 @@ def test_a_score_is_audited_and_a_quarter_of_its_noise_found(monkeypatch):
     options = {"n_canaries": 1, "n_runs": 100, "random_state": 0}
     result = audit_fit(score, Y, Y, **options)
     assert result.epsilon_lower_bound < 1.0 and result.delta == 0.0
-    scale = metrics._bounded_mean.laplace_scale
-    monkeypatch.setattr(metrics._bounded_mean, "laplace_scale", lambda *args: scale(*args) / 4)
+    scale = metrics._scores.laplace_scale
+    monkeypatch.setattr(metrics._scores, "laplace_scale", lambda *args: scale(*args) / 4)
     assert audit_fit(score, Y, Y, **options).contradicts
 
 

@@ -28,12 +28,12 @@ import sys
 from types import SimpleNamespace
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.charge import reserve
+from skdpbayes.privacy.charge import charge
 
 plan = SimpleNamespace(cost=PrivacyCost("replace_one", mu=0.1))
 for _ in sys.stdin:
     try:
-        reserve(plan)
+        charge(plan)
     except LedgerOutOfReachError:
         print("refused", flush=True)
     else:
@@ -245,13 +245,13 @@ def _held_by_this_process():
 def test_charges_from_many_threads_renew_a_mark_that_vanishes(folder):
     with PrivacyLedger(np.inf, 1e-5) as ledger:
 
-        def charge():
+        def clean_and_charge():
             for _ in range(20):
                 for mark in folder.glob("skdpbayes-ledger-*"):
                     mark.unlink(missing_ok=True)
                 charge(plan)
 
-        threads = [threading.Thread(target=charge) for _ in range(4)]
+        threads = [threading.Thread(target=clean_and_charge) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -638,7 +638,7 @@ def gaussian_conditional(model, at, looks, is_size_public, **options):
 
     Returns
     -------
-    conditioned : Conditioned
+    conditioned : ConditionalPosterior
     """
     maps, sums, factor, _ = _scaled(at, looks, is_size_public)
     scaled = solve(factor, maps.T)

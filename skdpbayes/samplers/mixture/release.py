@@ -165,8 +165,8 @@ class MixturePosterior(LaplaceState):
     Attributes
     ----------
     model : MixtureModel
-    conditioned : Conditioned
-    without_noise : Conditioned
+    conditioned : ConditionalPosterior
+    without_noise : ConditionalPosterior
         What it would be without noise, as far as that is known.
     """
 

@@ -299,7 +299,7 @@ def of_look(look, weights, centres, largest, along):
 
     Parameters
     ----------
-    look : CountLook
+    look : NoisyCountScore
     weights, centres : ndarray of shape (n_rows,)
     largest : float
         Of counts.
@@ -379,7 +379,7 @@ def shortfall(look, centres, logits, doubts, largest):
 
     Parameters
     ----------
-    look : CountLook
+    look : NoisyCountScore
     centres, logits, doubts : ndarray of shape (n_rows,)
         Of rows: what was subtracted from counts, logits, and their deviations.
     largest : float

@@ -671,7 +671,7 @@ class LogisticSurrogate(WithPrior):
         ``t``.
     noise : float
         ``s``.
-    misfit : Misfit
+    misfit : ScoreDiscrepancy
     origin : ndarray of shape (n,)
         ``S(0)``.
     slope : float
