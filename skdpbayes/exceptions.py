@@ -2,6 +2,21 @@
 
 import warnings
 
+__all__ = [
+    "BudgetExceededError",
+    "ChangedRowsError",
+    "LedgerFileError",
+    "LedgerOutOfReachError",
+    "PrivacyLeakWarning",
+    "PrivacyWarning",
+    "SeedWarning",
+    "TooLargeError",
+]
+
+
+def __dir__():
+    return __all__
+
 
 class PrivacyWarning(UserWarning):
     """Something weakens the privacy guarantee, or has spent budget without a result."""

@@ -29,6 +29,11 @@ from .samplers.mixture import MixtureSampler
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
+
+def __dir__():
+    return __all__
+
+
 # Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")

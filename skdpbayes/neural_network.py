@@ -39,6 +39,13 @@ from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
 
+__all__ = ["DPBayesianMLPClassifier"]
+
+
+def __dir__():
+    return __all__
+
+
 # Weights outside this range are of no use for rows of any usual length.
 PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192

@@ -13,12 +13,19 @@ import secrets
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ._typing import RandomStateLike
 from .exceptions import SeedWarning
 from .privacy.charge import check_seeds_are_allowed
 from .privacy.deferred_warnings import warn
 
+__all__ = ["private_generator", "public_generator"]
 
-def private_generator(random_state=None):
+
+def __dir__():
+    return __all__
+
+
+def private_generator(random_state: RandomStateLike = None) -> np.random.Generator:
     """A generator for privacy noise.
 
     Parameters
@@ -101,7 +108,7 @@ def _is_seeded(one):
     return one._has_seeds()
 
 
-def public_generator(random_state=None):
+def public_generator(random_state: RandomStateLike = None) -> np.random.Generator:
     """A generator for what is public anyway, e.g. where a chain starts: none of the private one's.
 
     Parameters

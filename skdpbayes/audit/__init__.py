@@ -18,3 +18,7 @@ __all__ = [
     "audited_release",
     "replay",
 ]
+
+
+def __dir__():
+    return __all__

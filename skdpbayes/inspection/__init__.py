@@ -30,3 +30,7 @@ __all__ = [
     "raw_coefficients",
     "to_marginaleffects",
 ]
+
+
+def __dir__():
+    return __all__

@@ -10,3 +10,7 @@ from ._poisson import DPBayesianPoissonRegressor
 from ._ridge import DPBayesianRidge
 
 __all__ = ["DPBayesianLogisticRegression", "DPBayesianPoissonRegressor", "DPBayesianRidge"]
+
+
+def __dir__():
+    return __all__

@@ -33,3 +33,7 @@ __all__ = [
     "dp_roc_auc_score",
     "make_private_scorer",
 ]
+
+
+def __dir__():
+    return __all__

@@ -35,7 +35,7 @@ from ..privacy.losses import (
 )
 from ..privacy.release import PlannedRelease
 from ..random import private_generator
-from ..report import plan_account
+from ..report.account import plan_account
 
 
 @dataclass(frozen=True)

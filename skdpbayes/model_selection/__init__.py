@@ -5,3 +5,7 @@ from ._search import DPRandomizedSearchCV
 from ._total_cost import total_privacy_cost
 
 __all__ = ["DPRandomizedSearchCV", "SelectionPlan", "total_privacy_cost"]
+
+
+def __dir__():
+    return __all__

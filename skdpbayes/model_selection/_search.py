@@ -52,7 +52,7 @@ from ..privacy.losses import RELATIONS, between_persons
 from ..privacy.prepaid import dominates, vouchers
 from ..privacy.release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
 from ..random import announce_seed, has_seeds, private_generator
-from ..report import of_estimator, with_seeds
+from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
 from ._total_cost import final_step, fit_cost, planned_cost, refuse_leaks, spending_step
 

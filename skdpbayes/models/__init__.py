@@ -57,3 +57,7 @@ __all__ = [
     "shared_parameters",
     "unpack_mixture",
 ]
+
+
+def __dir__():
+    return __all__

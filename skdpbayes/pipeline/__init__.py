@@ -5,3 +5,7 @@ from ._pipeline import PrivatePipeline, make_private_pipeline
 from ._plan import PipelinePlan
 
 __all__ = ["FormulaPipeline", "PipelinePlan", "PrivatePipeline", "make_private_pipeline"]
+
+
+def __dir__():
+    return __all__

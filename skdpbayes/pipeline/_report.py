@@ -20,7 +20,7 @@ from ..privacy.cost import composed
 from ..privacy.losses import between_rows
 from ..privacy.release import LONGEST_ROW, Disclosure, StepDisclosure, as_json
 from ..privacy.units import cost_for_persons, group_privacy_factor
-from ..report import (
+from ..report.account import (
     Account,
     Step,
     asked_for,

@@ -18,3 +18,7 @@ __all__ = [
     "TransformerPlan",
     "row_scales",
 ]
+
+
+def __dir__():
+    return __all__

@@ -14,46 +14,25 @@ from typing import Any, Self
 from ..privacy.budget import too_large_delta
 from ..privacy.ledger import PrivacyLedger
 from .account import (
-    Account,
     Charged,
-    Step,
     account_of,
-    asked_for,
     assumptions_of,
     cost_fields,
     finite,
-    of_estimator,
-    plan_account,
-    register,
-    release_of,
-    step_of,
     steps_of,
     summary_of,
-    takes_labels_from_rows,
-    with_seeds,
 )
 from .html import page
 from .layout import report_sections
 from .markdown import text
 from .wording import KINDS_OF_NEIGHBOURS, deployment_of
 
-__all__ = [
-    "SCHEMA",
-    "Account",
-    "PrivacyReport",
-    "Step",
-    "asked_for",
-    "cost_fields",
-    "finite",
-    "of_estimator",
-    "plan_account",
-    "privacy_report",
-    "register",
-    "release_of",
-    "step_of",
-    "takes_labels_from_rows",
-    "with_seeds",
-]
+__all__ = ["PrivacyReport", "privacy_report"]
+
+
+def __dir__():
+    return __all__
+
 
 # The record of a report, and its forms: JSON, of which Markdown and a page are made.
 

@@ -32,3 +32,7 @@ __all__ = [
     "resolve_sampler",
     "sample",
 ]
+
+
+def __dir__():
+    return __all__

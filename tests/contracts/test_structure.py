@@ -341,6 +341,25 @@ def test_the_classifier_has_fewer():
 SPECIAL = ("__init__", "__add__", "__call__", "__enter__")
 
 
+def public_modules():
+    names = [module.name for module in pkgutil.iter_modules(skdpbayes.__path__)]
+    return [
+        skdpbayes,
+        *(
+            importlib.import_module(f"skdpbayes.{name}")
+            for name in names
+            if not name.startswith("_")
+        ),
+    ]
+
+
+def test_public_modules_show_what_is_public():
+    for module in public_modules():
+        assert dir(module) == sorted(module.__all__), module.__name__
+    inner = {module.__name__.removeprefix("skdpbayes.") for module in public_modules()[1:]}
+    assert inner <= set(skdpbayes.__all__)
+
+
 def public_callables():
     """Yield (name, function) of what every `__all__` names, and of the public methods of classes there."""
     modules = [skdpbayes]

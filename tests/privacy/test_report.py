@@ -22,7 +22,7 @@ from skdpbayes.privacy import (
     SampledGaussian,
     privacy_report,
 )
-from skdpbayes.report import Account
+from skdpbayes.report.account import Account
 
 X, y = make_classification(500, 4, random_state=0)
 # Of the registry's schema (schemas/deployments-schema.yaml), whose objects take no other properties.

@@ -19,7 +19,7 @@ from skdpbayes.privacy import (
     privacy_report,
 )
 from skdpbayes.privacy.release import Disclosure, StepDisclosure
-from skdpbayes.report import Account, Step
+from skdpbayes.report.account import Account, Step
 from skdpbayes.report.markdown import escaped
 
 NASTY = "<script>alert('x')</script>\n| a | [b](javascript:c) `d` **e**\x00\ud800 & \"f\""
