@@ -87,10 +87,10 @@ def oracle_width(clf, rows, theta, family):
     """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
     posterior = clf.released_["posterior"]
     given, transform = posterior.surrogate, posterior.transform
-    misfit, f = given.misfit, given.population.change(given.start[None])
-    onto, shares = misfit.parts
-    away = np.sum((f - misfit.centre) ** 2 / misfit.squares)
-    of_score = np.mean((f @ onto) ** 2 @ shares + away * misfit.change)
+    score_discrepancy, f = given.score_discrepancy, given.population.change(given.start[None])
+    onto, shares = score_discrepancy.parts
+    away = np.sum((f - score_discrepancy.centre) ** 2 / score_discrepancy.squares)
+    of_score = np.mean((f @ onto) ** 2 @ shares + away * score_discrepancy.change)
     moved = rows @ transform
     weights = np.minimum(1.0, posterior.norm**2 / np.sum(moved**2, axis=1))
     probabilities = family.inverse_link((rows @ theta.T).T)

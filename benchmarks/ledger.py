@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, SampledGaussian
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger, SampledGaussian
 
 BUDGET = (10.0, 1e-6)
 
@@ -28,7 +28,7 @@ def of_two_kinds(i):
     """Return the cost of a run on batches, or that of a random walk."""
     if i % 2:
         return PrivacyCost("replace_one", sampled=(SampledGaussian(300.0, 0.01, 10),))
-    return PrivacyCost("replace_one", bits=(AcceptBits(1e-4, 10),))
+    return PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(1e-4, 10),))
 
 
 def spend(path, cost, first, last):

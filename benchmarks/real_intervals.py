@@ -69,7 +69,9 @@ def main():
                 interval = private.posterior_interval(0.9)[0]
                 held = (interval[:, 0] < centre) & (centre < interval[:, 1])
                 away = np.abs(draws.mean(axis=0) - centre) / draws.std(axis=0)
-                rows.append([np.median(wider), private.plan_.widening, held.mean(), away.max()])
+                rows.append(
+                    [np.median(wider), private.plan_.interval_inflation, held.mean(), away.max()]
+                )
                 if seed == 0 and epsilon == arguments.epsilon:
                     plot(axis, name, private, exact)
             numbers = " | ".join(f"{value:.2f}" for value in np.mean(rows, axis=0))

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from skdpbayes import DPBayesianLogisticRegression, DPGaussianMixturePosterior
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, SampledGaussian
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger, SampledGaussian
 
 
 def cpu_seconds(function, n_times=3):
@@ -118,7 +118,7 @@ def sampled(i):
     """Return one of two kinds of costs that compose as privacy loss distributions, all of them alike."""
     if i % 2:
         return PrivacyCost("replace_one", sampled=(SampledGaussian(300.0, 0.01, 10),))
-    return PrivacyCost("replace_one", bits=(AcceptBits(1e-5, 10),))
+    return PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(1e-5, 10),))
 
 
 def many_kinds(i):

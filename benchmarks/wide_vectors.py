@@ -170,7 +170,7 @@ class Surrogate(WithPrior):
     scales: np.ndarray
     target: np.ndarray
     noise: float
-    misfit: Misfit
+    score_discrepancy: Misfit
     start: np.ndarray
 
     @property
@@ -181,8 +181,12 @@ class Surrogate(WithPrior):
     def _law(self, parts):
         """Return ``f``, residuals, and the diagonal part and the factor of ``m m^T`` of their covariance."""
         f, share = self.columns.change(parts), self.columns.n * parts[1]
-        diagonal = self.noise**2 + share[:, None] * self.columns.variance + self.misfit.variances(f)
-        return f, f + self.misfit.mean(f) - self.target, diagonal, share
+        diagonal = (
+            self.noise**2
+            + share[:, None] * self.columns.variance
+            + self.score_discrepancy.variances(f)
+        )
+        return f, f + self.score_discrepancy.mean(f) - self.target, diagonal, share
 
     def likelihood(self, u):
         """Return minus the log likelihood and its gradient, for points of shape (n_points, length)."""
@@ -195,7 +199,11 @@ class Surrogate(WithPrior):
         solved -= (share * (solved @ mean) / growth)[:, None] * scaled
         energy = np.sum(residual * solved, axis=1) + np.log(diagonal).sum(axis=1) + np.log(growth)
         own = 1.0 / diagonal - (share / growth)[:, None] * scaled**2 - solved**2
-        of_f = solved + self.misfit.pulled_mean(solved) + self.misfit.half_gradient(f, own)
+        of_f = (
+            solved
+            + self.score_discrepancy.pulled_mean(solved)
+            + self.score_discrepancy.half_gradient(f, own)
+        )
         of_share = own @ columns.variance + squares / growth - (solved @ mean) ** 2
         of_slope = (0.5 * columns.n * of_share)[:, None] * columns.slope_gradient(parts)
         return 0.5 * energy, columns.slope_times(parts, of_f) + of_slope
@@ -204,7 +212,7 @@ class Surrogate(WithPrior):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         _, _, diagonal, share = (part[0] for part in self._law(self.columns.parts(u[None])))
         jacobian = self.columns.jacobian(u)
-        turned = (jacobian + self.misfit.mean(jacobian.T).T) / np.sqrt(diagonal)[:, None]
+        turned = (jacobian + self.score_discrepancy.mean(jacobian.T).T) / np.sqrt(diagonal)[:, None]
         scaled = self.columns.mean / np.sqrt(diagonal)
         along = turned.T @ scaled
         lost = share / (1.0 + share * scaled @ scaled) * np.outer(along, along)
@@ -255,8 +263,8 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
 
     def surrogate():
         last = looks[-1][0] if looks else np.zeros(length)
-        misfit = learn_misfit(columns, looks, last)
-        return Surrogate(columns, prior, scales, labels, noise, misfit, last)
+        score_discrepancy = learn_misfit(columns, looks, last)
+        return Surrogate(columns, prior, scales, labels, noise, score_discrepancy, last)
 
     shares = GROWTH ** np.arange(N_LOOKS)
     for share in SCORE_SHARE * shares / shares.sum():

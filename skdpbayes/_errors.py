@@ -77,7 +77,7 @@ def column_names(X):
     return None if names is None else list(names)
 
 
-def sanitize_errors(read, *args, told, **options):
+def sanitize_errors(read, *args, on_error, **options):
     """The result of a function of private values, silently; an error that might quote one is replaced.
 
     scikit-learn reads arrays of all libraries as NumPy's, and checks that numbers are finite, whatever its
@@ -88,7 +88,7 @@ def sanitize_errors(read, *args, told, **options):
     read : callable
     *args, **options
         Its arguments.
-    told : callable
+    on_error : callable
         Maps an error to the one that is raised instead.
 
     Raises
@@ -102,7 +102,7 @@ def sanitize_errors(read, *args, told, **options):
     except MemoryError:
         raise
     except Exception as error:
-        instead = told(error)
+        instead = on_error(error)
     # Outside the handler, so that the error with the cells is not chained to this one.
     raise instead
 
@@ -115,11 +115,11 @@ def same_kind(error, text):
 def reraise_if_safe(text):
     """Function for `sanitize_errors`: a ValueError with a text, unless a message can hold no cell."""
 
-    def told(error):
+    def on_error(error):
         harmless = _HARMLESS.fullmatch(str(error))
         return same_kind(error, str(error)) if harmless else ValueError(text)
 
-    return told
+    return on_error
 
 
 def doubles(values):

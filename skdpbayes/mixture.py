@@ -204,7 +204,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
     }
 
     # With room above the quantile, the farthest rows of a Gaussian are clipped less often.
-    _norm_room = 1.5
+    _norm_safety_factor = 1.5
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from skdpbayes.metrics import (
 )
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -29,8 +29,8 @@ def test_learnt_bounds_and_the_fit_use_up_the_budget_and_no_more(relation, data_
     model = poisson(max_count="auto", epsilon=1.0, sampler="sgfs", **common)
     plan = model.privacy_plan(3000, 5)
     assert 0.999 < plan.epsilon <= 1.0
-    bits = AcceptBits(plan.norm.log_odds_range, 1 + (data_norm == "auto"))
-    assert plan.cost == PrivacyCost(relation, bits=(bits,)) + plan.norm.cost_of_fit
+    bits = BoundedRangeDecisions(plan.norm.log_odds_range, 1 + (data_norm == "auto"))
+    assert plan.cost == PrivacyCost(relation, decisions=(bits,)) + plan.norm.cost_of_fit
     assert len(plan.norm.of_responses) == 1 and "responses" in str(plan)
     assert ("norm of rows" in str(plan)) == (data_norm == "auto")
 

@@ -437,6 +437,6 @@ def test_predictions_of_a_row_do_not_depend_on_the_others(rng):
     clipped = rows[few] * row_scales(rows[few], fitted.data_norm_)[:, None]
     draws = fitted.posterior_samples_[:, 0]
     assert fits_single_precision(draws, np.hypot(fitted.data_norm_, 1.0))
-    weights = fitted.plan_.sampler.weigh(fitted.released_, fitted.posterior_samples_)
+    weights = fitted.plan_.sampler.importance_weights(fitted.released_, fitted.posterior_samples_)
     expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]) @ weights
     np.testing.assert_allclose(proba[few, 1], expected, atol=1e-6)

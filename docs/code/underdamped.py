@@ -91,7 +91,7 @@ class Underdamped(Sampler):
         step = min(longest, self.relaxations / (slowest * n_steps))
         noise = math.sqrt(2.0 * friction * temperature * step)
         record = bounds.gradient_bound * sum_inflation(n_samples, length, relation)
-        moved = step * budget.records_moved * record + rounding_shift(length, noise)
+        moved = step * budget.sensitivity_factor * record + rounding_shift(length, noise)
         return UnderdampedPlan(
             sampler=clone(self),  # The caller may change the options of this one later.
             n_samples=n_samples,

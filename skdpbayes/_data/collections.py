@@ -86,7 +86,7 @@ def refuse_other_order(called, column, **beside):
             f"{consequence}: pass {called} of the same rows in the same order, e.g. "
             f"{called}.loc[{name}.index]; or, if the order is right as it is, {called}.to_numpy()."
         )
-        if not sanitize_errors(column.index.equals, table.index, told=reraise_if_safe(text)):
+        if not sanitize_errors(column.index.equals, table.index, on_error=reraise_if_safe(text)):
             raise ValueError(text)
 
 

@@ -51,7 +51,9 @@ def label_column(y, name):
 
 def _real_labels(y, name):
     finite_numbers(y, name)
-    return sanitize_errors(exact_labels, y, told=reraise_if_safe(f"{name} must hold real numbers."))
+    return sanitize_errors(
+        exact_labels, y, on_error=reraise_if_safe(f"{name} must hold real numbers.")
+    )
 
 
 def number_column(values, name):
@@ -63,8 +65,8 @@ def finite_numbers(values, name):
     """An array of finite numbers, in double precision."""
     if holds_dates(values):
         raise ValueError(f"{name} holds dates or durations, and must hold real numbers.")
-    told = reraise_if_safe(f"{name} must hold real numbers.")
-    values = sanitize_errors(doubles, values, told=told)
+    on_error = reraise_if_safe(f"{name} must hold real numbers.")
+    values = sanitize_errors(doubles, values, on_error=on_error)
     if not np.isfinite(values).all():
         raise ValueError(
             f"{name} contains NaN or infinity: scores need finite numbers. Leave these rows out where it is "
@@ -92,7 +94,9 @@ def column_of(values, name):
             f"{name} must be a column, with one label or number for each row, and has {values.shape[1]} "
             "columns."
         )
-    return sanitize_errors(column_or_1d, values, told=reraise_if_safe(f"{name} must be a column."))
+    return sanitize_errors(
+        column_or_1d, values, on_error=reraise_if_safe(f"{name} must be a column.")
+    )
 
 
 def array_of(values, name):
@@ -103,7 +107,7 @@ def array_of(values, name):
     # As objects, since a single string or float would convert all entries of a list.
     kind = None if hasattr(values, "dtype") else object
     return sanitize_errors(
-        np.asarray, values, dtype=kind, told=reraise_if_safe(f"{name} must be a column.")
+        np.asarray, values, dtype=kind, on_error=reraise_if_safe(f"{name} must be a column.")
     )
 
 
@@ -181,10 +185,10 @@ def labels_in(y, classes):
         labels = y = np.unique(np.array(labels.tolist()))
     if labels.dtype.kind not in "biu":  # Whole numbers are labels, whatever they are.
         unknown = "y holds labels of a kind that is not known: use text or whole numbers, e.g. y.astype(int)."
-        told = reraise_if_safe(unknown)
+        on_error = reraise_if_safe(unknown)
         if labels.dtype == object and not all(isinstance(label, str) for label in labels):
             raise ValueError(unknown)
-        sanitize_errors(check_classification_targets, y, told=told)
+        sanitize_errors(check_classification_targets, y, on_error=on_error)
     if labels.size < 2:
         raise ValueError(
             "y holds only one class, and a classifier needs two: if others can occur, list all labels, "
@@ -299,8 +303,8 @@ def own_weights(weights, n_samples):
     """The records' own weights. All may be 0, because whether any is positive is private."""
     if isinstance(weights, Real):
         weights = np.full(n_samples, weights)
-    told = reraise_if_safe("sample_weight must hold real numbers, one for each row.")
-    if sanitize_errors(holds_dates, weights, told=told):
+    on_error = reraise_if_safe("sample_weight must hold real numbers, one for each row.")
+    if sanitize_errors(holds_dates, weights, on_error=on_error):
         raise ValueError("sample_weight holds dates or durations: it must hold real numbers.")
     weights = sanitize_errors(
         check_array,
@@ -308,7 +312,7 @@ def own_weights(weights, n_samples):
         dtype=np.float64,
         ensure_2d=False,
         input_name="sample_weight",
-        told=told,
+        on_error=on_error,
     )
     if weights.shape != (n_samples,):
         raise ValueError(

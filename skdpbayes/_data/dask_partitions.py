@@ -257,7 +257,7 @@ def failure(result):
 
 def with_sanitized_traceback(function):
     """Declare that the errors of a function say nothing about records."""
-    function.says_why = True
+    function.has_sanitized_errors = True
     return function
 
 
@@ -359,9 +359,9 @@ def aligned(part, X, n_blocks, name):
         if len(blocks) == n_blocks:
             return blocks
     else:
-        size = sanitize_errors(np.shape, part, told=reraise_if_safe(f"{name} must be a column."))[
-            :1
-        ]
+        size = sanitize_errors(
+            np.shape, part, on_error=reraise_if_safe(f"{name} must be a column.")
+        )[:1]
         if size == (sum(chunks),):
             return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
         if size and not np.isnan(sum(chunks)):

@@ -162,8 +162,8 @@ def _mark_partition(groups, key, number):
 @with_sanitized_traceback
 def _marked(groups, key, number):
     labels = _group_labels(groups)
-    told = reraise_if_safe(_KINDS)
-    codes, kinds = sanitize_errors(_codes, labels, key, told=told)
+    on_error = reraise_if_safe(_KINDS)
+    codes, kinds = sanitize_errors(_codes, labels, key, on_error=on_error)
     return codes, kinds, mark_of((labels,), key, number)
 
 
@@ -219,9 +219,9 @@ def _taken(rows, names, groups, mark, kept, key, number):
             "have counted: sources of a fit have to be deterministic. Write the rows to files first."
         )
     kept = np.flatnonzero(np.unpackbits(kept, count=len(groups)))
-    told = reraise_if_safe("rows must be in tables and columns of which some can be taken.")
+    on_error = reraise_if_safe("rows must be in tables and columns of which some can be taken.")
     return [
-        None if part is None else sanitize_errors(_safe_indexing, part, kept, told=told)
+        None if part is None else sanitize_errors(_safe_indexing, part, kept, on_error=on_error)
         for part in rows
     ]
 

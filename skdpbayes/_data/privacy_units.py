@@ -98,15 +98,15 @@ def labels_of_rows(groups, n_samples):
         # As objects, since a single string would turn all entries of a list into strings, NaN into "nan".
         groups = np.asarray(groups, dtype=object)
     groups = sanitize_errors(
-        np.asarray, groups, told=reraise_if_safe("groups must be a column of labels.")
+        np.asarray, groups, on_error=reraise_if_safe("groups must be a column of labels.")
     )
     if groups.shape not in ((n_samples,), (n_samples, 1)):
         raise ValueError(
             f"groups is of shape {groups.shape} and must be ({n_samples},): one label for each row."
         )
     groups = groups.ravel().astype(object if groups.dtype.kind == "T" else groups.dtype)
-    told = reraise_if_safe(_NOT_COMPARED)
-    if sanitize_errors(_is_missing, groups, told=told):
+    on_error = reraise_if_safe(_NOT_COMPARED)
+    if sanitize_errors(_is_missing, groups, on_error=on_error):
         raise ValueError(
             "groups has missing values: give each row of an unknown person a group of its own, or leave them "
             "out."

@@ -110,7 +110,7 @@ def validate_table(
     X, y = to_native(X, "X"), _exact_integers(to_native(y, "y"))
     _refuse_columns(X)
     X = _without_na(X)
-    if sanitize_errors(_holds_dates, X, told=without_cells):
+    if sanitize_errors(_holds_dates, X, on_error=without_cells):
         raise ValueError(
             "X holds dates or durations: turn them into numbers, e.g. days since a public date."
         )
@@ -124,7 +124,7 @@ def validate_table(
         dtype=list(dtype),
         order="C",
         ensure_all_finite=ensure_all_finite,
-        told=partial(_table_error, X=X),
+        on_error=partial(_table_error, X=X),
     )
     return (
         (without_duplicates(found[0]), found[1])
@@ -133,10 +133,10 @@ def validate_table(
     )
 
 
-def validate_objects(estimator, X, told, *, reset):
+def validate_objects(estimator, X, on_error, *, reset):
     """The cells of a table of any kind as objects, of shape (n_samples, n_features).
 
-    ``told`` is as for `sanitize_errors`.
+    ``on_error`` is as for `sanitize_errors`.
 
     Raises
     ------
@@ -149,7 +149,9 @@ def validate_objects(estimator, X, told, *, reset):
     table = (
         X
         if is_frame
-        else sanitize_errors(check_array, X, dtype=object, ensure_all_finite=False, told=told)
+        else sanitize_errors(
+            check_array, X, dtype=object, ensure_all_finite=False, on_error=on_error
+        )
     )
     _check_feature_names(estimator, X, reset=reset)
     _check_n_features(estimator, table, reset=reset)
@@ -157,8 +159,8 @@ def validate_objects(estimator, X, told, *, reset):
         raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
     cells = np.empty(table.shape, dtype=object)
     for j in range(table.shape[1]):
-        column = sanitize_errors(_safe_indexing, table, j, axis=1, told=told)
-        column = sanitize_errors(column_cells, column, told=told)
+        column = sanitize_errors(_safe_indexing, table, j, axis=1, on_error=on_error)
+        column = sanitize_errors(column_cells, column, on_error=on_error)
         cells[:, j] = np.fromiter(column, object, len(column))
     return cells
 
@@ -175,11 +177,10 @@ def _table_error(error, X):
     """Error that `validate_table` raises; scikit-learn does not name y if it holds objects."""
     if str(error).startswith("Input contains NaN"):
         return ValueError(_MISSING_RESPONSE)
-    told = without_cells(error)
-    names = _no_numbers(X) if str(told).startswith("X holds") else []
-    return same_kind(
-        told, str(told).replace("X holds", f"X, in columns {names}, holds", bool(names))
-    )
+    shown = without_cells(error)
+    names = _no_numbers(X) if str(shown).startswith("X holds") else []
+    text = str(shown).replace("X holds", f"X, in columns {names}, holds", bool(names))
+    return same_kind(shown, text)
 
 
 def _objects_of(X):
@@ -229,7 +230,7 @@ def _exact_integers(y):
     """Integers as an array of NumPy's, since scikit-learn would round those of other types to doubles."""
     if y is None or isinstance(y, str | np.ndarray):
         return y
-    array = sanitize_errors(integer_array, y, told=without_cells)
+    array = sanitize_errors(integer_array, y, on_error=without_cells)
     # Other types, and integers beside missing ones, are left to scikit-learn.
     return y if array is None else array
 
@@ -408,8 +409,8 @@ def exposures(values, n_rows):
     ValueError
         If they are no such numbers. Each cause has a message of its own, which quotes no cell.
     """
-    told = reraise_if_safe("exposure must hold real numbers, not text, dates or objects.")
-    numbers = sanitize_errors(_with_nan, values, told=told)
+    on_error = reraise_if_safe("exposure must hold real numbers, not text, dates or objects.")
+    numbers = sanitize_errors(_with_nan, values, on_error=on_error)
     if numbers.shape == (n_rows, 1):
         numbers = numbers[:, 0]
     if numbers.shape != (n_rows,):

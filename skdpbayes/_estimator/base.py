@@ -31,7 +31,7 @@ from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
-from ..privacy.prepaid import Prepaid, vouchers
+from ..privacy.prepaid import Prepaid, authorizations
 from ..privacy.release import (
     LONGEST_ROW,
     Disclosure,
@@ -156,7 +156,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
     reservations = charge(plan, estimator)
     try:
         norm, responses = _draw(plan, table, estimator, generator)
-        with vouchers([(estimator, plan.cost)]):
+        with authorizations([(estimator, plan.cost)]):
             yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
     except BaseException:
         reservations.close("failed")
@@ -171,7 +171,7 @@ def _draw(plan, table, estimator, generator):
         # Proposition 62.
         norm = draw_quantiles(table, _norms, (plan.norm.quantile,), *how)[0].value
         # The drawn decimal may be 0 or negative if most rows are zero.
-        norm = norm * estimator._norm_room if norm > 0 else float(table.n_features) ** 0.5
+        norm = norm * estimator._norm_safety_factor if norm > 0 else float(table.n_features) ** 0.5
     if plan.norm.of_responses:
         # Proposition 62.
         responses = draw_quantiles(table, _responses, plan.norm.of_responses, *how)
@@ -321,9 +321,9 @@ class PrivatePosteriorMixin(Prepaid):
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
-    _releases_norm, _norm_room = True, 1.0
+    _releases_norm, _norm_safety_factor = True, 1.0
     # What a private pipeline calls the columns that reach this step, if they come without names.
-    _told_names: np.ndarray | None = None
+    _feature_names_from_pipeline: np.ndarray | None = None
     # Set during a pipeline's fit: a function that returns them, as far as they are known.
     _names_in_pipeline: Any = None
 
@@ -420,7 +420,7 @@ class PrivatePosteriorMixin(Prepaid):
 
     def _column_names(self):
         """The names of the columns: of the table, of the steps before, or x0, x1, and so on."""
-        names = getattr(self, "feature_names_in_", self._told_names)
+        names = getattr(self, "feature_names_in_", self._feature_names_from_pipeline)
         if names is None and self._names_in_pipeline is not None:
             names = self._names_in_pipeline()
         if names is None:

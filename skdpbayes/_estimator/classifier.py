@@ -339,7 +339,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         )
         if sample_weight is not None:
             sample_weight = own_weights(to_native(sample_weight, "sample_weight"), len(predicted))
-        told = reraise_if_safe(
+        on_error = reraise_if_safe(
             "y must be a column of labels of the same kind as those in fit, one for each row."
         )
         return sanitize_errors(
@@ -347,5 +347,5 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
             typed_labels(to_native(y, "y")),
             typed_labels(predicted),
             sample_weight=sample_weight,
-            told=told,
+            on_error=on_error,
         )

@@ -133,17 +133,21 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
     if not any(is_known):
         return hidden
-    surprises = [2.0 * surprise(group[3], group[2]) for group in groups]
+    prior_predictive_p_values = [2.0 * surprise(group[3], group[2]) for group in groups]
     if "posterior" in released:
-        surprises = np.minimum(surprises, released["posterior"].surprises())
-    told = ()
+        prior_predictive_p_values = np.minimum(
+            prior_predictive_p_values, released["posterior"].prior_predictive_p_values()
+        )
+    conflicts = ()
     for group, p, least, known in zip(
-        groups, surprises, _CONFLICT_P_VALUES, is_known, strict=False
+        groups, prior_predictive_p_values, _CONFLICT_P_VALUES, is_known, strict=False
     ):
-        told += prior_too_narrow(*group) if known and p < least else ()
-    if is_known[0] and not told:
-        told = prior_dominated(groups[0][3], model.scale, model.family.logit_scale / model.norm)
-    return hidden + told
+        conflicts += prior_too_narrow(*group) if known and p < least else ()
+    if is_known[0] and not conflicts:
+        conflicts = prior_dominated(
+            groups[0][3], model.scale, model.family.logit_scale / model.norm
+        )
+    return hidden + conflicts
 
 
 def columns_below_noise(released, names):

@@ -198,7 +198,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         shift[-1] = self._law.centre
         return shift
 
-    def _within_reach(self, logits):
+    def _clip_logits(self, logits):
         """Return logits whose means a response can have, before any exposure."""
         return logits
 
@@ -218,7 +218,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         found = []
         for part in parts:
             logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T + draws[:, d:].sum(axis=1)
-            logits = self._within_reach(logits)
+            logits = self._clip_logits(logits)
             found.append(function(logits if offsets is None else logits + offsets[part, None]))
         return np.concatenate(found)
 
@@ -348,5 +348,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         if sample_weight is not None:
             sample_weight = own_weights(to_native(sample_weight, "sample_weight"), len(predicted))
         y = count_column(y, "y") if self._reads_counts else number_column(y, "y")
-        told = reraise_if_safe("y must be a column of numbers, one for each row.")
-        return sanitize_errors(self._score, y, predicted, sample_weight=sample_weight, told=told)
+        on_error = reraise_if_safe("y must be a column of numbers, one for each row.")
+        return sanitize_errors(
+            self._score, y, predicted, sample_weight=sample_weight, on_error=on_error
+        )

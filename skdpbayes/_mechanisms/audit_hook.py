@@ -63,7 +63,7 @@ class ReleaseEvent(NamedTuple):
     threshold: float | None = None
 
 
-_listener: ContextVar[Any] = ContextVar("listener", default=None)
+_observer: ContextVar[Any] = ContextVar("listener", default=None)
 
 
 def audited_release(
@@ -97,18 +97,18 @@ def audited_release(
     >>> noisy.shape
     (2,)
     """
-    listener = _listener.get()
+    listener = _observer.get()
     return release() if listener is None else listener(passage, release, generator)
 
 
 def is_observed() -> bool:
     """Whether somebody listens."""
-    return _listener.get() is not None
+    return _observer.get() is not None
 
 
 def record_unreplayed(what):
     """Tell a listener that noise is added elsewhere, by compiled code, and what it is added to."""
-    listener = _listener.get()
+    listener = _observer.get()
     if listener is not None:
         listener.record_unreplayed(what)
 
@@ -116,11 +116,11 @@ def record_unreplayed(what):
 @contextmanager
 def observe_releases(listener):
     """Hand over what passes the door, in this thread, to a listener."""
-    token = _listener.set(listener)
+    token = _observer.set(listener)
     try:
         yield
     finally:
-        _listener.reset(token)
+        _observer.reset(token)
 
 
 # Steps of compiled chains one by one, for whoever listens at the door.
@@ -185,7 +185,7 @@ def step_charges(plan: Any) -> np.ndarray | None:
     -------
     charges : ndarray of shape (n_steps,) or None
     """
-    cost, moved = plan.cost, plan.budget.records_moved
+    cost, sensitivity_factor = plan.cost, plan.budget.sensitivity_factor
     if cost.is_nothing or getattr(plan, "hides_path", False) or plan.noise_multiplier <= 0:
         return None
     if plan.sampling_rate < 1:
@@ -194,9 +194,11 @@ def step_charges(plan: Any) -> np.ndarray | None:
         if plan.budget.neighboring_relation != "replace_one" or sum(counts) != plan.n_steps:
             return None
         # Noise grows along a chain.
-        return moved / np.repeat([part.noise_multiplier for part in sorted(cost.sampled)], counts)
+        return sensitivity_factor / np.repeat(
+            [part.noise_multiplier for part in sorted(cost.sampled)], counts
+        )
     sizes = np.arange(1.0, plan.n_steps + 1) ** -getattr(plan, "step_decay", 0.0)
-    charges = moved / plan.noise_multiplier * np.sqrt(sizes)
+    charges = sensitivity_factor / plan.noise_multiplier * np.sqrt(sizes)
     # Rounding may be a part of the cost that the multiplier does not contain.
     rounding = cost.mu / np.linalg.norm(charges)
     return charges * (rounding if 1.0 < rounding < 1.01 else 1.0)

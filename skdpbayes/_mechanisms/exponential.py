@@ -6,7 +6,7 @@
 ``m`` values that are not missing. Ranks on the far side of a low or high quantile, where there may be no
 values at all, count three times as much as those on the near side. Between neighbouring tables the difference
 of two distances changes by at most 2, so that a draw is a choice with log-odds range ``2 a``, as in
-`skdpbayes.privacy.AcceptBits` (Dong, Durfee and Rogers, 2020).
+`skdpbayes.privacy.BoundedRangeDecisions` (Dong, Durfee and Rogers, 2020).
 
 Candidates need no bounds: they are 0 and all decimals of up to 17 digits that doubles tell apart, short ones
 and those near 1 with more weight (`skdpbayes._mechanisms.exponential`). A long decimal that many values are
@@ -33,7 +33,7 @@ import numpy as np
 
 from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
-from ..privacy.losses import AcceptBits
+from ..privacy.losses import BoundedRangeDecisions
 from ..random import child_generator
 from .audit_hook import ReleaseEvent, audited_release
 from .laplace import choose_weighted, integer_below
@@ -59,7 +59,7 @@ _LEAST_LIKELY = -60.0
 _WEIGHT_BITS = 140
 
 
-def choose_zero_crossing(sums, log_weights, log_odds_range, records_moved, generator):
+def choose_zero_crossing(sums, log_weights, log_odds_range, sensitivity_factor, generator):
     """The number of a point at which a sum is nearly zero.
 
     Parameters
@@ -70,7 +70,7 @@ def choose_zero_crossing(sums, log_weights, log_odds_range, records_moved, gener
         Public.
     log_odds_range : float
         ``eta``; ``inf`` takes the least sum.
-    records_moved : float
+    sensitivity_factor : float
         ``D``: how many records' shares neighbouring tables differ by.
     generator : numpy.random.Generator
 
@@ -83,7 +83,7 @@ def choose_zero_crossing(sums, log_weights, log_odds_range, records_moved, gener
         return int(np.argmin(uneven))
     # Less the least, exactly: of what is left, none that matters is large, and rounding little.
     uneven = (uneven - uneven.min()) * SUM_UNIT
-    logs = log_weights - log_odds_range / (2.0 * records_moved) * uneven
+    logs = log_weights - log_odds_range / (2.0 * sensitivity_factor) * uneven
     logs = np.maximum(logs - logs.max(), _LEAST_LIKELY)
     weights = [int(math.ldexp(math.exp(log), _WEIGHT_BITS)) for log in logs]
 
@@ -389,7 +389,7 @@ def log_odds_range(budget, count):
 
 def draws_cost(log_odds_range, count, relation):
     """The cost of drawing quantiles."""
-    return PrivacyCost(relation, bits=(AcceptBits(log_odds_range, count),))
+    return PrivacyCost(relation, decisions=(BoundedRangeDecisions(log_odds_range, count),))
 
 
 class Ranked(NamedTuple):

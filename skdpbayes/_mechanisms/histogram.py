@@ -57,17 +57,17 @@ def plan_threshold(budget, n_histograms, max_records=1):
     -------
     threshold : Threshold
     """
-    moved = math.sqrt(budget.records_moved * n_histograms)
+    sensitivity = math.sqrt(budget.sensitivity_factor * n_histograms)
     share = _FAILURE_SHARE * budget.delta
     # Proposition 51: f / (1 - f) for each value that only a single record of one table has, and
     # Proposition 53 for each that only one person has.
-    moves = budget.records_moved if max_records == 1 else 2 * max_records
+    moves = budget.sensitivity_factor if max_records == 1 else 2 * max_records
     failure = share / (share + moves * n_histograms) if share else 0.0
     mu = gaussian_mu(budget.epsilon, budget.delta - share)
-    scale = moved / mu if budget.is_private else 0.0
+    scale = sensitivity / mu if budget.is_private else 0.0
     threshold = max_records + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
     return Threshold(
-        scale, threshold, PrivacyCost(budget.neighboring_relation, mu=mu, failure=share)
+        scale, threshold, PrivacyCost(budget.neighboring_relation, mu=mu, failure_probability=share)
     )
 
 

@@ -275,7 +275,7 @@ def check_costs(cost, movements, max_records=1):
         return [("not covered", "nothing is said of the cost, to compare charges with")], True
     if cost.is_nothing:
         return [("not covered", "the cost is infinite, so that nothing is claimed")], False
-    if cost.selected:
+    if cost.selection_events:
         text = "the number of runs that a selection costs; the releases of each were compared"
         return [("not covered", text)], None not in [one.charged for one, _ in movements]
     found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
@@ -298,11 +298,11 @@ def check_cost_of_persons(cost, movements):
     movements : list of (ReleaseEvent, float)
         Releases, and how far the person moved each, in deviations of Gaussian noise.
     """
-    if cost.is_nothing or cost.selected:
+    if cost.is_nothing or cost.selection_events:
         return []
     mu = math.hypot(*(own for one, own in movements if one.kind in ("gaussian", "counts")), 0.0)
     n_drawn = sum(one.kind == "choice" for one, _ in movements)
-    n_paid = sum(bit.count for bit in cost.bits)
+    n_paid = sum(bit.count for bit in cost.decisions)
     found = []
     if mu > cost.mu * _COST_TOLERANCE:
         text = f"a person moved Gaussian releases by mu = {mu:.6g}, and they cost {cost.mu:.6g}"
@@ -384,10 +384,10 @@ def _thresholds(cost, movements, max_records):
     kept = [norm.sf((one.threshold - max_records) / one.noise) for one in counts]
     # Propositions 51 and 53.
     likely = math.fsum(f / (1.0 - f) if f < 1.0 else math.inf for f in kept) * moves
-    if likely > cost.failure * _COST_TOLERANCE:
+    if likely > cost.failure_probability * _COST_TOLERANCE:
         text = (
             f"values of one {'record' if max_records == 1 else 'person'} are kept with probability "
-            f"{likely:.3g}, and {cost.failure:.3g} of delta is charged for that"
+            f"{likely:.3g}, and {cost.failure_probability:.3g} of delta is charged for that"
         )
         return [("cost", text)]
     return []
@@ -395,7 +395,9 @@ def _thresholds(cost, movements, max_records):
 
 def _choices(cost, movements):
     drawn = sorted(_groups(movements, "choice"), reverse=True)
-    paid = sorted((bit.log_odds_range for bit in cost.bits for _ in range(bit.count)), reverse=True)
+    paid = sorted(
+        (bit.log_odds_range for bit in cost.decisions for _ in range(bit.count)), reverse=True
+    )
     if len(drawn) < len(paid):
         return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the door")]
     ranges = zip(drawn, [*paid, *[0.0] * (len(drawn) - len(paid))], strict=True)
@@ -406,7 +408,7 @@ def _choices(cost, movements):
 
 def _laplace(cost, movements):
     charged = _groups(movements, "laplace")
-    paid = math.fsum(part.level * part.count for part in cost.pure)
+    paid = math.fsum(part.level * part.count for part in cost.pure_events)
     if None in charged:
         return [("not covered", "it is not known what a release with Laplace noise is charged")]
     drawn = math.fsum(charged)

@@ -172,7 +172,7 @@ def responses(model, draws, design):
     """
     logits = np.stack([design @ block.T for block in draws.transpose(1, 0, 2)], axis=2)
     if not hasattr(model, "classes_"):
-        return model._law.prediction(model._within_reach(logits))
+        return model._law.prediction(model._clip_logits(logits))
     return expit(logits) if logits.shape[2] == 1 else softmax(logits, axis=2)
 
 
@@ -191,7 +191,7 @@ def _behind_steps(estimator, frame):
     while isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and not isinstance(step, str):
-                rows = sanitize_errors(step.transform, rows, told=reraise_if_safe(_NO_TABLE))
+                rows = sanitize_errors(step.transform, rows, on_error=reraise_if_safe(_NO_TABLE))
         estimator = estimator.steps[-1][1]
     return rows
 
@@ -210,8 +210,8 @@ def public_frame(X, estimator):
     required_pandas()
     outer = getattr(estimator, "best_estimator_", estimator)
     names = getattr(outer, "feature_names_in_", None)
-    told = reraise_if_safe(_NO_TABLE)
-    frame = sanitize_errors(_framed, to_native(X, "X_public"), names, told=told)
+    on_error = reraise_if_safe(_NO_TABLE)
+    frame = sanitize_errors(_framed, to_native(X, "X_public"), names, on_error=on_error)
     if not len(frame) or not len(frame.columns):
         raise ValueError(_NO_TABLE)
     # Steps are small, so single precision and whole numbers are not enough.
@@ -291,8 +291,8 @@ def _shares(weights, n_rows):
 def _changes(column, is_coded):
     """Yield (contrast, upper values, lower values, width) of a column."""
     if not is_numeric_column(column) or is_coded:
-        told = reraise_if_safe("levels must be numbers, text or truth values.")
-        first, *others = sanitize_errors(sorted_levels, column, told=told) or [None]
+        on_error = reraise_if_safe("levels must be numbers, text or truth values.")
+        first, *others = sanitize_errors(sorted_levels, column, on_error=on_error) or [None]
         for level in others:
             yield f"{level} - {first}", level, first, 1.0
     elif is_binary(column):

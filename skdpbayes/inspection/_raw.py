@@ -305,7 +305,7 @@ def affine_of(estimator, model, names):
     """The `Affine` of the columns of the last step, as for `raw_draws`."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not isinstance(estimator, Pipeline):
-        if estimator._told_names is not None:
+        if estimator._feature_names_from_pipeline is not None:
             raise ValueError(
                 "this is the last step of a pipeline, and it does not know what the steps before it did to "
                 "the columns of the table: pass the fitted pipeline itself."
@@ -389,9 +389,9 @@ def _new_names(step, names, label):
 
     A step may keep the name of a column that it bends, which is then no longer the raw one.
     """
-    told = copy.copy(step)
-    vars(told).pop("feature_names_in_", None)
-    after = names_behind(told, names)
+    unnamed = copy.copy(step)
+    vars(unnamed).pop("feature_names_in_", None)
+    after = names_behind(unnamed, names)
     after = names_behind(step, names) if after is None else after
     if after is None or isinstance(step, _KEEPS):
         return after

@@ -176,7 +176,7 @@ def named_model(estimator: Any) -> Any:
     check_is_fitted(model)
     if names is not None:
         model = copy.copy(model)
-        model._told_names = names
+        model._feature_names_from_pipeline = names
     return model
 
 

@@ -248,7 +248,7 @@ class DPBayesianLogisticRegression(
         X = validate_table(self, X, reset=False)
         X, scale = clip_rows(X, self.data_norm_)
         draws = self.posterior_samples_
-        weights = self.plan_.sampler.weigh(self.released_, draws)
+        weights = self.plan_.sampler.importance_weights(self.released_, draws)
         return log_probabilities(X, scale, draws, self.data_norm_, weights)
 
     @by_blocks

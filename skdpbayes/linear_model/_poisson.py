@@ -227,7 +227,7 @@ class DPBayesianPoissonRegressor(
         known = self.dispersion_ > 1.0
         return np.full(len(self.posterior_samples_), self.dispersion_) if known else None
 
-    def _within_reach(self, logits):
+    def _clip_logits(self, logits):
         exposure = self.released_.get("typical_exposure", None if self._is_exposed else 1.0)
         if exposure is None:  # A chain does not learn how long rows were exposed.
             return logits

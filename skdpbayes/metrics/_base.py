@@ -98,7 +98,7 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     budget = budget.checked(persons=True)
     if budget.is_private:
         pure = (
-            PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))
+            PrivacyCost(neighboring_relation, pure_events=(PureMechanism(level),))
             for level in levels or [budget.epsilon]
         )
         cost = sum(pure, PrivacyCost(neighboring_relation))
@@ -108,13 +108,13 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     return plan if plan.replaces else replace(plan, n_samples=None)
 
 
-# The scorer that calls a score, in this very thread, and that may have a voucher for it.
+# The scorer that calls a score, in this very thread, and that may have an authorization for it.
 _scorer = ContextVar("scorer", default=None)
 
 
 @contextmanager
 def called_by(scorer):
-    """Charge the next score to a scorer's voucher, if it has one."""
+    """Charge the next score to a scorer's authorization, if it has one."""
     token = _scorer.set(scorer)
     try:
         yield
@@ -386,7 +386,7 @@ def label_numbers(y, labels, name):
     order, text = np.argsort(labels), f"{name} holds labels that are not in labels"
     # Labels of kinds that cannot be compared, such as dates and numbers, differ.
     places = sanitize_errors(
-        np.searchsorted, labels, y, sorter=order, told=reraise_if_safe(f"{text}.")
+        np.searchsorted, labels, y, sorter=order, on_error=reraise_if_safe(f"{text}.")
     )
     numbers = order[np.minimum(places, len(labels) - 1)]
     if not np.array_equal(labels[numbers], y):

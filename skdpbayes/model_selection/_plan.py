@@ -71,7 +71,9 @@ class SelectionPlan(PlannedRelease):
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
         """What a fit and a score may cost."""
         relation = self.budget.neighboring_relation
-        return self.fit_cost, PrivacyCost(relation, pure=(PureMechanism(self.score_epsilon),))
+        return self.fit_cost, PrivacyCost(
+            relation, pure_events=(PureMechanism(self.score_epsilon),)
+        )
 
     @property
     def run_mu(self) -> float:
@@ -91,11 +93,11 @@ class SelectionPlan(PlannedRelease):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to read before the fit."""
-        told = too_large_delta(self.budget, self.n_train + self.n_test)
+        warnings = too_large_delta(self.budget, self.n_train + self.n_test)
         if self.score_error <= _LARGE_ERROR:
-            return told
+            return warnings
         return (
-            *told,
+            *warnings,
             f"selection does not pay here: scores have an error of {self.score_error:.2g}, so the choice is "
             f"mostly random, and each candidate is fitted with epsilon = {self.fit_epsilon:.3g} instead of "
             f"{self.budget.epsilon:g}. Fix the parameters and fit once, with the whole budget.",
@@ -171,13 +173,15 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test, is_gaussian=
         return PrivacyCost(relation, mu=mu)
 
     def pure(level):
-        return PrivacyCost(relation, pure=(PureMechanism(level),))
+        return PrivacyCost(relation, pure_events=(PureMechanism(level),))
 
     def keeps_to_budget(cost):
         return SelectedRun((cost,), mean_candidates, shape).epsilon(budget.delta) <= budget.epsilon
 
     def any_mechanism(level):
-        return PrivacyCost(relation, pure=(PureMechanism(level),), failure=fit_delta)
+        return PrivacyCost(
+            relation, pure_events=(PureMechanism(level),), failure_probability=fit_delta
+        )
 
     fit_delta = budget.delta if is_gaussian else _FAILURE_SHARE * budget.delta / mean_candidates
     form = gaussian if is_gaussian else any_mechanism
@@ -185,7 +189,7 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test, is_gaussian=
     fit_cost = form(largest)
     level = _largest(lambda level: keeps_to_budget(pure(level)))
     run = SelectedRun((fit_cost, pure(level)), mean_candidates, shape)
-    cost = PrivacyCost(relation, selected=(run,))
+    cost = PrivacyCost(relation, selection_events=(run,))
     # Slightly smaller, so that calibrating to it again does not exceed it by rounding.
     largest *= 1.0 - 1e-8
     fit_epsilon = gaussian_epsilon(largest, budget.delta) if is_gaussian else largest

@@ -49,7 +49,7 @@ from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import charge
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
-from ..privacy.prepaid import dominates, vouchers
+from ..privacy.prepaid import authorizations, dominates
 from ..privacy.release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
@@ -713,10 +713,10 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             If all candidates fail all the same; the plan is spent.
         """
         refuse_collections(X, y)
-        told = reraise_if_safe("X must be a table and y a column, with one label for each row.")
+        on_error = reraise_if_safe("X must be a table and y a column, with one label for each row.")
         given = to_native(X, "X"), to_native(y, "y"), to_native(exposure, "exposure")
         refuse_columns_in_other_order(X=X, y=y, exposure=exposure)
-        X, y, exposure = sanitize_errors(indexable, *given, told=told)
+        X, y, exposure = sanitize_errors(indexable, *given, on_error=on_error)
         table_shape(X)
         self._validate_params()
         persons = persons_of(self, groups, X, y)
@@ -814,16 +814,16 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         ``train`` and ``test`` are (rows, labels, exposures, persons).
         """
         fit, score = plan.costs_of_run
-        told = {"exposure": test[2], "groups": test[3]}
-        told = {name: one for name, one in told.items() if one is not None}
+        columns = {"exposure": test[2], "groups": test[3]}
+        columns = {name: column for name, column in columns.items() if column is not None}
         with (
-            vouchers([(budgeted_step(candidate), fit), (scorer, score)]),
+            authorizations([(budgeted_step(candidate), fit), (scorer, score)]),
             ignored_warnings(),
             to_last_step(),
         ):
             try:
                 candidate.fit(*train[:2], **fit_params(candidate, *train[2:]))
-                score = float(scorer(candidate, *test[:2], **told))
+                score = float(scorer(candidate, *test[:2], **columns))
             except Exception:
                 return -np.inf
         refuse_unless_covered(fit_cost(candidate), plan, budgeted_step(candidate))

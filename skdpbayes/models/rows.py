@@ -69,7 +69,7 @@ def class_numbers(labels, n_rows, n_classes):
     """
     text = "labels must be one class number from 0 to n_classes - 1 for each row."
     numbers = sanitize_errors(
-        np.ascontiguousarray, labels, dtype=np.int64, told=reraise_if_safe(text)
+        np.ascontiguousarray, labels, dtype=np.int64, on_error=reraise_if_safe(text)
     )
     fits = numbers.shape == (n_rows,)
     if not fits or (n_rows and not 0 <= numbers.min() <= numbers.max() < n_classes):
@@ -87,8 +87,8 @@ def real_numbers(values, n_rows, least=-np.inf, name="responses"):
     """
     limit = "" if least == -np.inf else f", none below {least:g}"
     text = f"{name} must be finite numbers{limit}, one for each row."
-    told = reraise_if_safe(f"{name} must be finite numbers, not text, dates or other objects.")
-    numbers = sanitize_errors(doubles, values, told=told)
+    on_error = reraise_if_safe(f"{name} must be finite numbers, not text, dates or other objects.")
+    numbers = sanitize_errors(doubles, values, on_error=on_error)
     if numbers.shape != (n_rows,) or not np.all(np.isfinite(numbers) & (numbers >= least)):
         raise ValueError(text)
     return numbers
@@ -334,7 +334,7 @@ def without_duplicates(X):
     X = (
         X
         if hasattr(X, "dtype")
-        else sanitize_errors(np.asarray, X, told=reraise_if_safe("X must be an array."))
+        else sanitize_errors(np.asarray, X, on_error=reraise_if_safe("X must be an array."))
     )
     if X.dtype.kind not in "biuf":
         raise TypeError(f"X must hold real numbers, but its type is {X.dtype}.")

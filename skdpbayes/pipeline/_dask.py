@@ -72,7 +72,7 @@ def _on_rows(step, method, X):
     """Return what a method of a fitted step makes of rows, or raise an error that quotes none."""
     if not type(step).__module__.startswith("skdpbayes.preprocessing."):
         X = copied(X)  # The step may work in place.
-    return sanitize_errors(getattr(step, method), X, told=partial(refusal, step))
+    return sanitize_errors(getattr(step, method), X, on_error=partial(refusal, step))
 
 
 def _through(pipeline, method, X):

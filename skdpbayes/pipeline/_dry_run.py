@@ -168,10 +168,10 @@ def _rehearse_branches(step, X, y, fixed, path):
     # Without other processes, in which nothing would be noted.
     branches.set_params(n_jobs=None, verbose=False, **stand_ins)
 
-    def told(error):
+    def on_error(error):
         return error if any(error is one for one in errors) else refusal(branches, error)
 
-    output = sanitize_errors(branches.fit_transform, X, y, told=told)
+    output = sanitize_errors(branches.fit_transform, X, y, on_error=on_error)
     return DryRun(output=output) if all(known) else DryRun(part=output)
 
 
@@ -255,7 +255,7 @@ def _made_up_column(y):
 
 def _transformed(step, X, y, params):
     """Return what a step that learns nothing makes of rows."""
-    return sanitize_errors(_fit_transform, step, X, y, params, told=partial(refusal, step))
+    return sanitize_errors(_fit_transform, step, X, y, params, on_error=partial(refusal, step))
 
 
 def _fit_transform(step, X, y, params):

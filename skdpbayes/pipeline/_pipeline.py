@@ -31,7 +31,7 @@ from .._typing import MatrixLike, RandomStateLike
 from ..exceptions import PrivacyLeakWarning, PrivacyWarning
 from ..privacy.charge import charge, charges_beside
 from ..privacy.deferred_warnings import warn, warns_last
-from ..privacy.prepaid import vouchers
+from ..privacy.prepaid import authorizations
 from ..privacy.release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
 from ._dask import OnPartitions, fit_steps, transformed
@@ -647,7 +647,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             announce_seed()
         reservations = charge(plan, self)
         try:
-            paid = vouchers(self._paid_steps(plan, firsts))
+            paid = authorizations(self._paid_steps(plan, firsts))
             with charges_beside() as beside, paid, names_within(self):
                 if plan.room is not None:
                     fit_with_room(self, plan.room, X, y, params, super().fit)

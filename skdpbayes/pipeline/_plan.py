@@ -61,7 +61,7 @@ def remainder(final, budget, spent, n_samples, width):
     if budget.delta == 0:
         left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
         cost = cost_of_step(final, left, 0.0, n_samples, width or 1)
-        any_width = PrivacyCost(relation, pure=(PureMechanism(left),))
+        any_width = PrivacyCost(relation, pure_events=(PureMechanism(left),))
         return (left, 0.0), any_width if width is None else cost
 
     def gaussian(epsilon):
@@ -73,11 +73,11 @@ def remainder(final, budget, spent, n_samples, width):
     if any(_is_auto(final, name) for name in _LEARNT_BOUNDS):
         # The release of bounds and the mu of the fit depend only on the budget and the size.
         exact = learnt_bounds(budget.epsilon)
-        if len(exact.bits) == 1 and not exact.pure:
+        if len(exact.decisions) == 1 and not exact.pure_events:
             epsilon, cost = _largest(learnt_bounds, budget, spent)
             # There may be too few rows to release a norm with the rest of the budget, and the form of the
             # cost may then depend on the number of columns.
-            if cost.bits:
+            if cost.decisions:
                 return (epsilon, budget.delta), cost
     epsilon, cost = _largest(gaussian, budget, spent)
     if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
@@ -86,10 +86,12 @@ def remainder(final, budget, spent, n_samples, width):
     # Randomised response that fails with probability delta dominates any (epsilon, delta) mechanism.
     def any_mechanism(epsilon):
         failure = 0.5 * budget.delta
-        return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+        return PrivacyCost(
+            relation, pure_events=(PureMechanism(epsilon),), failure_probability=failure
+        )
 
     epsilon, cost = _largest(any_mechanism, budget, spent)
-    return (epsilon, cost.failure), cost
+    return (epsilon, cost.failure_probability), cost
 
 
 def _is_auto(final, name):
@@ -210,8 +212,8 @@ def smaller_cost(cost, factor):
     """The cost of a row that, as much larger for a person, is that of choices from a row of each."""
     if factor == 1:
         return cost
-    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
-    return replace(cost, bits=tuple(bits))
+    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.decisions)
+    return replace(cost, decisions=tuple(bits))
 
 
 # What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
@@ -236,9 +238,9 @@ def step_warnings(found, parts, n_samples, n_persons=None):
 
     Returns
     -------
-    told : tuple of str
+    warnings : tuple of str
     """
-    told = []
+    warnings = []
     for path, step, width in found:
         if path not in parts or width is None:
             continue
@@ -248,8 +250,8 @@ def step_warnings(found, parts, n_samples, n_persons=None):
             own.set_params(public_size=int(n_persons))
         # A step from elsewhere need not have any.
         texts = getattr(own.privacy_plan(n_samples, width), "warnings", ())
-        told += [f"{path}: {text}" for text in texts]
-    return tuple(told)
+        warnings += [f"{path}: {text}" for text in texts]
+    return tuple(warnings)
 
 
 def _step_of(text, plan):
@@ -432,7 +434,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     norm = longest_last_row(pipeline, final, n_columns, header)
-    told = norm_warnings(final, norm)
+    warnings = norm_warnings(final, norm)
     if not hasattr(final, "data_norm") or final.data_norm is not None:
         norm = None  # The user's own wins.
     if norm is not None:
@@ -448,7 +450,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
             for path, step, n in found
         ]
     make = partial(
-        _split, pipeline.shares, found, n_samples, told, cheaper_steps(found, relation, limit)
+        _split, pipeline.shares, found, n_samples, warnings, cheaper_steps(found, relation, limit)
     )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     return plan.changed(
@@ -504,7 +506,7 @@ def _check_limits(pipeline, found):
         )
 
 
-def _split(shares, found, n_samples, told, cheaper, budget):
+def _split(shares, found, n_samples, warnings, cheaper, budget):
     """The plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
@@ -522,14 +524,16 @@ def _split(shares, found, n_samples, told, cheaper, budget):
     nothing = PrivacyCost(budget.neighboring_relation)
     spent = sum((smaller_cost(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
     steps[last], costs[last] = remainder(final, budget, spent, n_samples, width)
-    failing = [step for path, step, _ in found if path in costs and costs[path].failure > 0]
+    failing = [
+        step for path, step, _ in found if path in costs and costs[path].failure_probability > 0
+    ]
     return PipelinePlan(
         budget=budget,
         cost=sum(costs.values(), nothing),
         n_samples=n_samples,
         steps=steps,
         costs=costs,
-        warnings=told,
+        warnings=warnings,
         of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )

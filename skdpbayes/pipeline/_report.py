@@ -220,9 +220,9 @@ def unprotected_by(steps: Any) -> tuple[str, ...]:
 
 
 def _described(pipeline, costs, rows):
-    told, found, leaked = dict(leaks_by_path(pipeline)), [], False
+    leak_texts, found, leaked = dict(leaks_by_path(pipeline)), [], False
     for leaf in leaves(pipeline):
-        step = _step(pipeline, leaf, costs.get(leaf.path), rows, told)
+        step = _step(pipeline, leaf, costs.get(leaf.path), rows, leak_texts)
         found.append(_without_columns(step) if leaked else step)
         leaked |= step.role == "unproven"
     return found
@@ -234,14 +234,14 @@ def _without_columns(step):
     return step._replace(columns=None, about=step.about._replace(facts=facts))
 
 
-def _step(pipeline, leaf, cost, rows, told):
+def _step(pipeline, leaf, cost, rows, leak_texts):
     path, step, names = leaf
     fields = {"rows": rows}
     if getattr(step, "feature_names_in_", None) is None and names is not None:
         count = getattr(step, "n_features_in_", len(names))
         fields["columns"] = tuple(map(str, names)) if count == len(names) else count
     if not is_private(step):
-        fields["role"], fields["note"] = _role(pipeline, path, step, told)
+        fields["role"], fields["note"] = _role(pipeline, path, step, leak_texts)
     found = step_of(step, cost, path, **fields)
     return (
         found
@@ -250,10 +250,10 @@ def _step(pipeline, leaf, cost, rows, told):
     )
 
 
-def _role(pipeline, path, step, told):
+def _role(pipeline, path, step, leak_texts):
     if path in (getattr(pipeline, "learns_nothing", None) or ()):
         return "vouched", ""
-    text = told.get(path) or next(iter(leaks(step)), "")
+    text = leak_texts.get(path) or next(iter(leaks(step)), "")
     return ("unproven", text) if text else ("free", "")
 
 

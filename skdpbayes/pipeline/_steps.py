@@ -126,8 +126,8 @@ def _leaks(step, is_sparse, path):
         return []
     own, held = path.removesuffix("__"), children(step)
     if held is not None:
-        told = [(own, text) for text in _selections(step) + _densities(step, is_sparse)]
-        return told + [t for name, one in held for t in _leaks(one, is_sparse, f"{path}{name}__")]
+        texts = [(own, text) for text in _selections(step) + _densities(step, is_sparse)]
+        return texts + [t for name, one in held for t in _leaks(one, is_sparse, f"{path}{name}__")]
     if is_private(step) or _learns_nothing(step):
         return []
     if tool := tool_of(step):
@@ -460,7 +460,7 @@ def set_feature_names(pipeline):
     ):  # What steps from elsewhere say of their columns is not worth a fit that is paid for.
         return
     if hasattr(last, "_told_names"):
-        last._told_names = names
+        last._feature_names_from_pipeline = names
 
 
 def last_step(pipeline, names=None):

@@ -151,7 +151,7 @@ def _column(table, name):
 def numbers_of(table, name):
     """A column as numbers in double precision; missing ones are nan."""
 
-    def told(error):
+    def on_error(error):
         return ValueError(
             f"column {name!r} must hold numbers: to turn marks such as '?' into NaN, use "
             "pandas.to_numeric(column, errors='coerce')."
@@ -167,33 +167,33 @@ def numbers_of(table, name):
             raise ValueError
         return found
 
-    return sanitize_errors(read, _column(table, name), told=told)
+    return sanitize_errors(read, _column(table, name), on_error=on_error)
 
 
 def cells_of(table, name):
     """A column as canonical text, the empty one where it is missing."""
 
-    def told(error):
+    def on_error(error):
         return ValueError(f"column {name!r} must hold categories: text, numbers or truth values.")
 
     def read(column):
         _refuse_times(column)
         return np.array([category_text(value) for value in column_cells(table[name])], dtype=object)
 
-    return sanitize_errors(read, _column(table, name), told=told)
+    return sanitize_errors(read, _column(table, name), on_error=on_error)
 
 
 def missing_in(table, name):
     """Return where a column of any type is missing, of shape (n_rows,)."""
 
-    def told(error):
+    def on_error(error):
         return ValueError(f"column {name!r} must hold text, numbers, truth values or dates.")
 
     def read(column):
         found = [not isinstance(value, str) and _is_missing(value) for value in column]
         return np.array(found, dtype=bool)
 
-    return sanitize_errors(read, _column(table, name), told=told)
+    return sanitize_errors(read, _column(table, name), on_error=on_error)
 
 
 def _refuse_times(column):
@@ -963,11 +963,13 @@ def parsed(formula):
         found = Formula(formula)
     except (FormulaicError, SyntaxError) as error:
         # Errors of formulaic are coloured for terminals, and mark what they are about by brackets.
-        told = re.sub(r"\x1b\[[0-9;]*m|\s*\n.*", "", str(error), flags=re.DOTALL)
-        if told.startswith("Numeric literals"):
-            told = "a number is no term, and scales none: a constant is 1, or 0 for none."
-        told = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, formula)), told)
-        raise ValueError(f"formula={formula!r} is not understood: {told}") from None
+        remedy = re.sub(r"\x1b\[[0-9;]*m|\s*\n.*", "", str(error), flags=re.DOTALL)
+        if remedy.startswith("Numeric literals"):
+            remedy = "a number is no term, and scales none: a constant is 1, or 0 for none."
+        remedy = next(
+            (known for pattern, known in _REMEDIES if re.search(pattern, formula)), remedy
+        )
+        raise ValueError(f"formula={formula!r} is not understood: {remedy}") from None
     sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]
     if any(isinstance(side, tuple) for side in sides):
         raise ValueError(f"formula={formula!r} is not understood: {_NO_BARS}")

@@ -158,8 +158,8 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     def _constants(self, n_features):
         """The public value for each column."""
-        told = reraise_if_safe("fill_value must be a finite number, or one for each column.")
-        values = sanitize_errors(doubles, self.fill_value, told=told)
+        on_error = reraise_if_safe("fill_value must be a finite number, or one for each column.")
+        values = sanitize_errors(doubles, self.fill_value, on_error=on_error)
         if values.shape not in ((), (1,), (n_features,)) or not np.isfinite(values).all():
             raise ValueError(
                 f"fill_value must be a finite number, or one for each of the {n_features} columns, got "

@@ -340,14 +340,14 @@ def categories_of(estimator, X, reset):
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
         # As objects, dates in nanoseconds would be integers.
         raise TypeError(_NO_CATEGORY)
-    cells = validate_objects(estimator, X, _told, reset=reset)
+    cells = validate_objects(estimator, X, _refusal, reset=reset)
     found = np.empty(cells.shape, dtype=object)
     for j, column in enumerate(cells.T):
         found[:, j] = np.fromiter(map(canonical, column), object, len(column))
     return found
 
 
-def _told(error):
+def _refusal(error):
     return without_cells(error, "X must be a table, with one category in each cell.")
 
 

@@ -268,11 +268,11 @@ class DPQuantileScaler(
     def _warn_of_flat(self, columns):
         """Warn of columns whose quantiles were drawn too close to each other to be bounds."""
         names = getattr(self, "feature_names_in_", None)
-        told = [str(one) if names is None else repr(names[one]) for one in columns[:_MOST_NAMED]]
-        more = f" and {columns.size - len(told)} others" if columns.size > len(told) else ""
+        named = [str(one) if names is None else repr(names[one]) for one in columns[:_MOST_NAMED]]
+        more = f" and {columns.size - len(named)} others" if columns.size > len(named) else ""
         values = [f"{0.5 * self.lower_[one] + 0.5 * self.upper_[one]:.6g}" for one in columns]
         warn(
-            f"both quantiles that were drawn are the same, or nearly, in column {', '.join(told)}{more} "
+            f"both quantiles that were drawn are the same, or nearly, in column {', '.join(named)}{more} "
             f"({', '.join(values[:_MOST_NAMED])}): most values are equal, or differ by less than these rows "
             "and this epsilon can tell. Bounds are set a little around them, and values beyond are clipped. "
             "That is right for indicators (0 and 1). Otherwise subtract a public number from the column "

@@ -9,13 +9,19 @@ from .budget import Budget, default_delta
 from .cost import PrivacyCost, PublishedEvent, in_parallel
 from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
 from .ledger import PrivacyLedger
-from .losses import AcceptBits, PoissonGaussian, PureMechanism, SampledGaussian, SelectedRun
+from .losses import (
+    BoundedRangeDecisions,
+    PoissonGaussian,
+    PureMechanism,
+    SampledGaussian,
+    SelectedRun,
+)
 
 if TYPE_CHECKING:
     from ..report import PrivacyReport, privacy_report
 
 __all__ = [
-    "AcceptBits",
+    "BoundedRangeDecisions",
     "Budget",
     "PoissonGaussian",
     "PrivacyCost",

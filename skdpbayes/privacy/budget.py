@@ -55,7 +55,7 @@ class Budget(NamedTuple):
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
-    def records_moved(self) -> int:
+    def sensitivity_factor(self) -> int:
         """How many records' contributions a neighbour's sum may differ by: 2 or 1."""
         return sensitivity_factor(self.neighboring_relation)
 

@@ -1,6 +1,6 @@
 """What every release passes before it reads a record.
 
-    ceiling -> voucher, or nothing to pay -> rehearsal, tools around it -> every active ledger
+    ceiling -> authorization, or nothing to pay -> rehearsal, tools around it -> every active ledger
 
 A plan that costs more than its budget is refused. What a larger plan has paid for is not charged again. The
 rest is charged to all ledgers or to none.
@@ -16,7 +16,7 @@ from .deferred_warnings import defer_warnings
 from .ledger import PrivacyLedger, _active
 from .ledger_file import Charge, Reservations
 from .ledger_processes import announced_by_ancestors, out_of_reach
-from .prepaid import refuse_in_rehearsal, take_voucher
+from .prepaid import refuse_in_rehearsal, take_authorization
 from .unsafe_callers import check_surroundings
 
 # What fits inside a larger one were charged beside its plan.
@@ -25,7 +25,7 @@ _beside: ContextVar[list | None] = ContextVar("beside", default=None)
 
 @contextmanager
 def charges_beside():
-    """Yield a list that gets the costs of fits in this thread that no voucher paid for."""
+    """Yield a list that gets the costs of fits in this thread that no authorization paid for."""
     costs: list = []
     around = _beside.get()
     token = _beside.set(costs)
@@ -40,8 +40,8 @@ def charges_beside():
 def charge(plan, estimator=None):
     """Charge a plan's cost to every active ledger, or raise an error before anything is read.
 
-    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has a voucher
-    (`skdpbayes.privacy.prepaid`), which is used up.
+    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has an
+    authorization (`skdpbayes.privacy.prepaid`), which is used up.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def charge(plan, estimator=None):
     """
     check_ceiling(plan)
     reservations = Reservations()
-    if (voucher := take_voucher(estimator)) is not None:
-        voucher.redeem(plan)
+    if (authorization := take_authorization(estimator)) is not None:
+        authorization.consume(plan)
         return reservations
     if plan.cost.is_zero:
         defer_warnings()

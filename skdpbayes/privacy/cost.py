@@ -43,7 +43,7 @@ from .conversions import (
 )
 from .losses import (
     PERSON_RELATIONS,
-    AcceptBits,
+    BoundedRangeDecisions,
     PoissonGaussian,
     PureMechanism,
     SampledGaussian,
@@ -85,17 +85,17 @@ def _parts(cost):
             f"{steps} with Gaussian noise of {part.noise_multiplier:.4g} times the bound, in which a record "
             f"counts {part.rate:.4g} times on average"
         )
-    for part in cost.bits:
+    for part in cost.decisions:
         yield f"{_number(part.count, 'choice', 'choices')} of range {part.log_odds_range:.4g}"
     if cost.rho > 0:
         yield f"zCDP of rho = {cost.rho:.4g}"
-    for part in cost.pure:
+    for part in cost.pure_events:
         times = f"{part.count:,} times " if part.count > 1 else ""
         yield f"{times}pure epsilon = {part.level:.4g}"
-    for part in cost.selected:
+    for part in cost.selection_events:
         yield _of_selection(part)
-    if cost.failure > 0:
-        yield f"a delta of {cost.failure:.3g} on top"
+    if cost.failure_probability > 0:
+        yield f"a delta of {cost.failure_probability:.3g} on top"
 
 
 def _of_selection(part):
@@ -132,7 +132,14 @@ def published_event(cost):
     relation = relation_of(cost.neighboring_relation)
     if cost.is_nothing:
         return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
-    if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected or cost.failure:
+    if (
+        cost.decisions
+        or cost.rho > 0
+        or cost.counted
+        or cost.pure_events
+        or cost.selection_events
+        or cost.failure_probability
+    ):
         if math.isinf(cost.concentrated):
             raise NotImplementedError(f"dp-accounting has no event for {cost}.")
         return PublishedEvent(dp_accounting.dp_event.ZCDpEvent(cost.concentrated), relation)
@@ -157,7 +164,7 @@ def published_event(cost):
 
 # `gaussian_mu` for code that imports it from here, where it was.
 
-_PARTS = ("sampled", "counted", "bits", "pure", "selected")
+_PARTS = ("sampled", "counted", "decisions", "pure_events", "selection_events")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
 
@@ -175,8 +182,8 @@ def gaussian_limit(cost):
     shift = sensitivity_factor(cost.neighboring_relation) if rows_only else 0.0
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
     limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
-    limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
-    limit += sum(p.count * p.level**2 for p in cost.pure)
+    limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.decisions)
+    limit += sum(p.count * p.level**2 for p in cost.pure_events)
     return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
 
 
@@ -226,15 +233,15 @@ class PrivacyCost:
         The Poisson-subsampled part.
     counted : tuple of PoissonGaussian, default=()
         Gaussian mechanisms on sums in which records count a Poisson number of times.
-    bits : tuple of AcceptBits, default=()
+    decisions : tuple of BoundedRangeDecisions, default=()
         Accept/reject decisions of Barker tests.
     rho : float, default=0.0
         Zero-concentrated differential privacy of everything that has no tighter description.
-    pure : tuple of PureMechanism, default=()
+    pure_events : tuple of PureMechanism, default=()
         Mechanisms with an epsilon at delta 0.
-    selected : tuple of SelectedRun, default=()
+    selection_events : tuple of SelectedRun, default=()
         Selections, of which only the best run is released.
-    failure : float, default=0.0
+    failure_probability : float, default=0.0
         A delta that is added to the delta of everything else.
 
     Examples
@@ -253,11 +260,11 @@ class PrivacyCost:
     mu: float = 0.0
     sampled: tuple[SampledGaussian, ...] = ()
     counted: tuple[PoissonGaussian, ...] = ()
-    bits: tuple[AcceptBits, ...] = ()
+    decisions: tuple[BoundedRangeDecisions, ...] = ()
     rho: float = 0.0
-    pure: tuple[PureMechanism, ...] = ()
-    selected: tuple[SelectedRun, ...] = ()
-    failure: float = 0.0
+    pure_events: tuple[PureMechanism, ...] = ()
+    selection_events: tuple[SelectedRun, ...] = ()
+    failure_probability: float = 0.0
 
     def __post_init__(self):
         check_relation(self.neighboring_relation, persons=True)
@@ -265,7 +272,7 @@ class PrivacyCost:
             raise ValueError(
                 "batches draw rows, so their cost for persons is not known: take full passes over the table."
             )
-        for name in ("mu", "rho", "failure"):
+        for name in ("mu", "rho", "failure_probability"):
             check_number(name, getattr(self, name))
             value = float(getattr(self, name))
             object.__setattr__(self, name, value)
@@ -276,7 +283,9 @@ class PrivacyCost:
 
     @property
     def _parts(self):
-        return self.sampled + self.counted + self.bits + self.pure + self.selected
+        return (
+            self.sampled + self.counted + self.decisions + self.pure_events + self.selection_events
+        )
 
     @property
     def is_zero(self) -> bool:
@@ -291,27 +300,33 @@ class PrivacyCost:
     @property
     def is_gaussian(self) -> bool:
         """Whether the cost is ``mu``-GDP and no more."""
-        return not self._parts and self.rho == self.failure == 0
+        return not self._parts and self.rho == self.failure_probability == 0
 
     @property
     def pure_epsilon(self) -> float:
         """Epsilon at delta 0, or ``inf``."""
-        if self.mu > 0 or self.rho > 0 or self.failure > 0 or self.sampled or self.counted:
+        if (
+            self.mu > 0
+            or self.rho > 0
+            or self.failure_probability > 0
+            or self.sampled
+            or self.counted
+        ):
             return math.inf
-        numbers = [part.log_odds_range * part.count for part in self.bits]
-        numbers += [part.pure_epsilon for part in self.selected]
+        numbers = [part.log_odds_range * part.count for part in self.decisions]
+        numbers += [part.pure_epsilon for part in self.selection_events]
         if math.inf in numbers:
             return math.inf
-        pure = (decimal_exact(part.level) * part.count for part in self.pure)
+        pure = (decimal_exact(part.level) * part.count for part in self.pure_events)
         return round_up(sum(map(decimal_exact, numbers), sum(pure, Fraction(0))))
 
     @property
     def concentrated(self) -> float:
         """The cost as zCDP, or ``inf`` if it has no such form."""
-        if self.sampled or self.counted or self.selected or self.failure > 0:
+        if self.sampled or self.counted or self.selection_events or self.failure_probability > 0:
             return math.inf
-        bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
-        pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure)
+        bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.decisions)
+        pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure_events)
         return self.rho + self.mu**2 / 2.0 + bits + pure
 
     def __str__(self) -> str:
@@ -343,9 +358,9 @@ class PrivacyCost:
         delta = float(delta)
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
-        if self.failure > 0:
-            left = round_down_delta(delta - self.failure)
-            return replace(self, failure=0.0).epsilon(left) if left > 0 else math.inf
+        if self.failure_probability > 0:
+            left = round_down_delta(delta - self.failure_probability)
+            return replace(self, failure_probability=0.0).epsilon(left) if left > 0 else math.inf
         if self.is_nothing:
             return math.inf
         if delta == 0:
@@ -391,8 +406,11 @@ class PrivacyCost:
         epsilon = float(epsilon)
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
-        if self.failure > 0:
-            return min(1.0, self.failure + replace(self, failure=0.0).delta(epsilon))
+        if self.failure_probability > 0:
+            return min(
+                1.0,
+                self.failure_probability + replace(self, failure_probability=0.0).delta(epsilon),
+            )
         if math.isinf(epsilon) or self.pure_epsilon <= epsilon:
             return 0.0
         if self.is_nothing:
@@ -420,8 +438,8 @@ class PrivacyCost:
         """
         relation = self.neighboring_relation
         for parts, rest in (
-            (PrivacyCost(relation, pure=self.pure), replace(self, pure=())),
-            (PrivacyCost(relation, bits=self.bits), replace(self, bits=())),
+            (PrivacyCost(relation, pure_events=self.pure_events), replace(self, pure_events=())),
+            (PrivacyCost(relation, decisions=self.decisions), replace(self, decisions=())),
         ):
             if not (parts.is_zero or rest.is_zero):
                 yield parts.pure_epsilon, rest
@@ -449,10 +467,10 @@ class PrivacyCost:
     @property
     def _has_curve(self):
         # What pure mechanisms lose at most says enough beyond.
-        is_small = sum(part.pure_epsilon for part in self.pure) <= _LARGEST_PURE_LOSS
+        is_small = sum(part.pure_epsilon for part in self.pure_events) <= _LARGEST_PURE_LOSS
         return (
             is_small
-            and all(part.has_curve for part in self.bits)
+            and all(part.has_curve for part in self.decisions)
             and has_grid(self._parts, self.mu, self.neighboring_relation)
         )
 
@@ -478,7 +496,7 @@ class PrivacyCost:
     @property
     def _relative_roundoff(self):
         # Equal pure mechanisms are binomial, and computed binomial probabilities are off by some 1e-11.
-        return 1e-10 if self.pure else 0.0
+        return 1e-10 if self.pure_events else 0.0
 
     def _roundoff(self):
         # A composition is a power of a Fourier transform, taken in doubles: every step adds up to about
@@ -509,7 +527,7 @@ class PrivacyCost:
 
 def quick_epsilon(cost, delta):
     """An epsilon that holds with ``delta``, by a closed form if there is one."""
-    if delta == 0 or cost.is_gaussian or cost.failure > 0:
+    if delta == 0 or cost.is_gaussian or cost.failure_probability > 0:
         return cost.epsilon(delta)
     closed = min(cost.pure_epsilon, zcdp_epsilon(cost.concentrated, delta))
     return cost.epsilon(delta) if math.isinf(closed) else closed
@@ -540,7 +558,7 @@ def composed(costs):
     fields: dict[str, Any] = {
         name: _merged(chain.from_iterable(getattr(cost, name) for cost in costs)) for name in _PARTS
     }
-    for name in ("rho", "failure"):
+    for name in ("rho", "failure_probability"):
         fields[name] = math.fsum(getattr(cost, name) for cost in costs)
     return PrivacyCost(relation, mu=math.hypot(*(cost.mu for cost in costs)), **fields)
 
@@ -595,7 +613,7 @@ def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
     >>> fit = PrivacyCost("replace_one", mu=0.25)
     >>> in_parallel(fit, fit) == fit
     True
-    >>> score = PrivacyCost("replace_one", pure=(PureMechanism(0.5),))
+    >>> score = PrivacyCost("replace_one", pure_events=(PureMechanism(0.5),))
     >>> cost = in_parallel(fit, score)
     >>> [round(one.epsilon(delta=1e-5), 3) for one in (fit, score, cost)]
     [0.926, 0.5, 0.926]
@@ -616,4 +634,4 @@ def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
     apart = tuple(dict.fromkeys(largest + [cost for cost in costs if not cost.is_gaussian]))
     if len(apart) == 1:
         return apart[0]
-    return PrivacyCost(relations.pop(), selected=(SelectedRun(apart),))
+    return PrivacyCost(relations.pop(), selection_events=(SelectedRun(apart),))

@@ -33,7 +33,13 @@ from ..exceptions import LedgerFileError, LedgerOutOfReachError
 from .budget import Budget
 from .cost import PrivacyCost, composed
 from .ledger_processes import out_of_reach
-from .losses import AcceptBits, PoissonGaussian, PureMechanism, SampledGaussian, SelectedRun
+from .losses import (
+    BoundedRangeDecisions,
+    PoissonGaussian,
+    PureMechanism,
+    SampledGaussian,
+    SelectedRun,
+)
 
 # The charges of a ledger that lives in the memory of one process, and what a charge is.
 
@@ -153,9 +159,9 @@ CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler
 _KINDS = {
     "sampled": SampledGaussian,
     "counted": PoissonGaussian,
-    "bits": AcceptBits,
-    "pure": PureMechanism,
-    "selected": SelectedRun,
+    "decisions": BoundedRangeDecisions,
+    "pure_events": PureMechanism,
+    "selection_events": SelectedRun,
 }
 # A run that has ended does not wait longer to say so.
 _PATIENCE = 5.0

@@ -295,7 +295,7 @@ class PoissonGaussian:
 
 
 @dataclass(frozen=True, order=True)
-class AcceptBits:
+class BoundedRangeDecisions:
     """``count`` accept/reject decisions, each of which may depend on earlier ones.
 
     A choice among more than two outcomes costs as much as a bit of the same range.
@@ -746,7 +746,7 @@ def compose_losses(parts: Sequence[Any], mu: float, relation: str) -> Any:
 
     Parameters
     ----------
-    parts : tuple of SampledGaussian, PoissonGaussian, AcceptBits, PureMechanism or SelectedRun
+    parts : tuple of SampledGaussian, PoissonGaussian, BoundedRangeDecisions, PureMechanism or SelectedRun
         At least one.
     mu : float
     relation : {"replace_one", "add_or_remove_one"}

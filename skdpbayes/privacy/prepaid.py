@@ -1,12 +1,12 @@
 """Releases that a larger plan has paid for.
 
-    plan of several releases -> charged as a whole -> each release hands in a voucher instead of being charged
+    plan of several releases -> charged as a whole -> each release consumes an authorization, and no budget
 
-A voucher belongs to the object that is to be fitted. It goes wherever that object is cloned, pickled or sent,
-so that it reaches threads and worker processes. It is good for one release of at most its cost, while the
-plan is carried out, by the process that issued it or one of its descendants. It stands for a file, and
-whoever removes the file has taken it: of all copies in all processes, one. A release that finds no voucher,
-or one that has been used or has expired, is charged like any other.
+An authorization belongs to the object that is to be fitted. It goes wherever that object is cloned, pickled
+or sent, so that it reaches threads and worker processes. It is good for one release of at most its cost,
+while the plan is carried out, by the process that issued it or one of its descendants. It stands for a file,
+and whoever removes the file has taken it: of all copies in all processes, one. A release that finds no
+authorization, or one that has been used or has expired, is charged like any other.
 """
 
 import shutil
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:  # Estimators derive from it themselves.
     _Base = object
 
-_KEPT = "_voucher"
+_KEPT = "_authorization"
 _is_rehearsal = ContextVar("is_rehearsal", default=False)
 
 
@@ -54,7 +54,7 @@ def refuse_in_rehearsal(plan: Any) -> None:
         )
 
 
-class Voucher(NamedTuple):
+class Authorization(NamedTuple):
     """What has been paid for one release.
 
     Attributes
@@ -63,7 +63,7 @@ class Voucher(NamedTuple):
     issuer : tuple of (int, str)
         The process that issued it.
     file : Path
-        There until the voucher is taken or expires.
+        There until the authorization is taken or expires.
     rows : object, default=None
         Which rows of its table the release may read, as for `read_table`; None is all.
     """
@@ -73,7 +73,7 @@ class Voucher(NamedTuple):
     file: Path
     rows: Any = None
 
-    def redeem(self, plan: Any) -> None:
+    def consume(self, plan: Any) -> None:
         """Raise a RuntimeError if a plan costs more than was paid for it."""
         if not dominates(self.cost, plan.cost):
             raise RuntimeError(
@@ -84,59 +84,59 @@ class Voucher(NamedTuple):
 
 
 class Prepaid(_Base):
-    """Mixin of estimators that can be a part of a larger plan: a clone keeps the voucher."""
+    """Mixin of estimators that can be a part of a larger plan: a clone keeps the authorization."""
 
     def __sklearn_clone__(self) -> Any:
         copy = super().__sklearn_clone__()
-        if (voucher := vars(self).get(_KEPT)) is not None:
-            setattr(copy, _KEPT, voucher)
+        if (authorization := vars(self).get(_KEPT)) is not None:
+            setattr(copy, _KEPT, authorization)
         return copy
 
 
-def take_voucher(holder: Any) -> Voucher | None:
-    """Take the voucher of an object, or None if it has none that is good."""
-    voucher = getattr(holder, "__dict__", {}).pop(_KEPT, None)
-    return voucher if voucher is not None and _is_first_use(voucher) else None
+def take_authorization(holder: Any) -> Authorization | None:
+    """Take the authorization of an object, or None if it has none that is good."""
+    authorization = getattr(holder, "__dict__", {}).pop(_KEPT, None)
+    return authorization if authorization is not None and _is_first_use(authorization) else None
 
 
 def is_prepaid(holder: Any) -> bool:
-    """Whether an object has a voucher that is good."""
-    voucher = getattr(holder, "__dict__", {}).get(_KEPT)
-    return voucher is not None and _is_known(voucher) and voucher.file.exists()
+    """Whether an object has an authorization that is good."""
+    authorization = getattr(holder, "__dict__", {}).get(_KEPT)
+    return authorization is not None and _is_known(authorization) and authorization.file.exists()
 
 
 def rows_paid_for(holder: Any) -> Any:
-    """Return which rows the voucher of an object is for; None is all, or that none is good."""
+    """Return which rows the authorization of an object is for; None is all, or that none is good."""
     return vars(holder)[_KEPT].rows if is_prepaid(holder) else None
 
 
-def _is_known(voucher):
-    return voucher.issuer == this_process() or descends_from(voucher.issuer)
+def _is_known(authorization):
+    return authorization.issuer == this_process() or descends_from(authorization.issuer)
 
 
-def _is_first_use(voucher):
-    if not _is_known(voucher):
+def _is_first_use(authorization):
+    if not _is_known(authorization):
         return False
     try:
-        voucher.file.unlink()
+        authorization.file.unlink()
     except OSError:
         return False
     return True
 
 
 @contextmanager
-def vouchers(costs: Iterable[tuple[Any, ...]]):
-    """Give vouchers to objects; they expire in the end, and so do all copies, here and elsewhere.
+def authorizations(costs: Iterable[tuple[Any, ...]]):
+    """Give authorizations to objects; they expire in the end, and so do all copies, here and elsewhere.
 
     ``costs`` has an object and its cost for each, and may have the rows that it may read.
     """
-    folder = Path(tempfile.mkdtemp(prefix="skdpbayes-vouchers-"))
+    folder = Path(tempfile.mkdtemp(prefix="skdpbayes-authorizations-"))
     holders = []
     try:
         for number, (holder, cost, *rows) in enumerate(costs):
             file = folder / str(number)
             file.touch()
-            setattr(holder, _KEPT, Voucher(cost, this_process(), file, *rows))
+            setattr(holder, _KEPT, Authorization(cost, this_process(), file, *rows))
             holders.append(holder)
         yield
     finally:
@@ -156,12 +156,16 @@ def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
         return False
     if paid.is_nothing or paid == cost:
         return True
-    response = PrivacyCost(paid.neighboring_relation, pure=paid.pure, failure=paid.failure)
-    if paid == response and [one.count for one in paid.pure] == [1]:
-        return cost.epsilon(paid.failure) <= paid.pure[0].level
-    ranges = [[(one.log_odds_range, one.count) for one in each.bits] for each in (paid, cost)]
+    response = PrivacyCost(
+        paid.neighboring_relation,
+        pure_events=paid.pure_events,
+        failure_probability=paid.failure_probability,
+    )
+    if paid == response and [one.count for one in paid.pure_events] == [1]:
+        return cost.epsilon(paid.failure_probability) <= paid.pure_events[0].level
+    ranges = [[(one.log_odds_range, one.count) for one in each.decisions] for each in (paid, cost)]
     same_bits = [count for _, count in ranges[0]] == [count for _, count in ranges[1]]
-    rest = [replace(each, mu=0.0, bits=()) for each in (paid, cost)]
+    rest = [replace(each, mu=0.0, decisions=()) for each in (paid, cost)]
     return (
         rest[0] == rest[1]
         and cost.mu <= paid.mu

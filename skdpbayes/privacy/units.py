@@ -116,7 +116,9 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_p
             "batches draw rows, not persons, and do not protect people with several rows: with "
             "max_rows_per_group, read the full table (sampler__batch_size=None)."
         )
-    if steps > 1 and (cost.selected or (cost.failure > 0 and not failure_is_of_persons)):
+    if steps > 1 and (
+        cost.selection_events or (cost.failure_probability > 0 and not failure_is_of_persons)
+    ):
         raise ValueError(
             "the cost of private searches, and of what may fail with a delta of its own, is not known for "
             "persons with several rows: take max_rows_per_group=1, or another sampler."
@@ -125,10 +127,12 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_p
         between_persons(neighboring_relation),
         mu=steps * cost.mu if mu is None else mu,
         rho=steps**2 * cost.rho,
-        bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
-        pure=tuple(replace(p, level=steps * p.level) for p in cost.pure),
-        selected=cost.selected,
-        failure=cost.failure,
+        decisions=tuple(
+            replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.decisions
+        ),
+        pure_events=tuple(replace(p, level=steps * p.level) for p in cost.pure_events),
+        selection_events=cost.selection_events,
+        failure_probability=cost.failure_probability,
     )
 
 
@@ -193,7 +197,9 @@ def _cost_of_one_row(cost, neighboring_relation):
     ValueError
         If there are other releases, which may cost more where a row is replaced than where it comes or goes.
     """
-    if not (cost.is_nothing or cost == PrivacyCost(cost.neighboring_relation, bits=cost.bits)):
+    if not (
+        cost.is_nothing or cost == PrivacyCost(cost.neighboring_relation, decisions=cost.decisions)
+    ):
         raise ValueError("only choices cost a person of whom one row is read what they cost a row.")
     return cost_for_persons(cost, neighboring_relation, 1)
 

@@ -317,11 +317,11 @@ def _protected(summary):
 
 
 def _adversaries(summary):
-    told = summary["adversaries"]
+    adversaries = summary["adversaries"]
     yield Heading("Against whom")
     yield TermAndText(
-        ("It protects against", tuple(told["against"])),
-        ("It does not protect against", tuple(told["not_against"])),
+        ("It protects against", tuple(adversaries["against"])),
+        ("It does not protect against", tuple(adversaries["not_against"])),
     )
 
 
@@ -425,18 +425,18 @@ def _steps(report):
 
 
 def _legend(roles):
-    told = ["Steps that are paid for add noise, which the numbers above account for."]
+    sentences = ["Steps that are paid for add noise, which the numbers above account for."]
     if "within" in roles:
-        told.append(
+        sentences.append(
             "What steps within a search spend is a part of what the search spends, which has a single number."
         )
     if "free" in roles:
-        told.append("Free steps learn nothing from the rows, or use public numbers only.")
+        sentences.append("Free steps learn nothing from the rows, or use public numbers only.")
     if "vouched" in roles:
-        told.append("Of free steps that are vouched for, the user said so.")
+        sentences.append("Of free steps that are vouched for, the user said so.")
     if "unproven" in roles:
-        told.append("A step that is not covered may have learnt from the rows without noise.")
-    return " ".join(told)
+        sentences.append("A step that is not covered may have learnt from the rows without noise.")
+    return " ".join(sentences)
 
 
 def _bounds(report):

@@ -190,10 +190,10 @@ _MECHANISMS = {
     "mu": "Gaussian mechanism",
     "sampled": "Poisson-subsampled Gaussian mechanism",
     "counted": "Gaussian mechanism on sums in which records count a Poisson number of times",
-    "bits": "Randomised decisions of bounded range (accept or reject, exponential mechanism)",
-    "pure": "Mechanisms that are private with delta 0, such as counts with discrete Laplace noise",
-    "selected": "The best of a random number of runs, or parts of a table that are disjoint",
-    "failure": "Thresholds on noisy counts, whose failure is added to delta",
+    "decisions": "Randomised decisions of bounded range (accept or reject, exponential mechanism)",
+    "pure_events": "Mechanisms that are private with delta 0, such as counts with discrete Laplace noise",
+    "selection_events": "The best of a random number of runs, or parts of a table that are disjoint",
+    "failure_probability": "Thresholds on noisy counts, whose failure is added to delta",
     "rho": "Mechanisms that are known as zero-concentrated differential privacy",
 }
 _FIXED = " It holds if no plan was chosen by looking at earlier releases."

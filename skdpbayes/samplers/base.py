@@ -384,7 +384,7 @@ class Sampler(BaseEstimator):
         """
         return None
 
-    def weigh(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
+    def importance_weights(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
         """Return how much draws count in predictions, or None if all of them count the same.
 
         Parameters

@@ -22,7 +22,7 @@ from ..models.mlp import ACTIVATIONS, ROW_NORM, layers_of
 from ..models.rows import read_only
 from ..models.single_precision import PLAIN, exponential, multiply
 from ..privacy.cost import PrivacyCost
-from ..privacy.losses import AcceptBits
+from ..privacy.losses import BoundedRangeDecisions
 from .base import Sampler, freeze_sampler
 from .plan import Plan, check_public
 
@@ -134,7 +134,8 @@ def plan_network(sampler, plan_path, n_samples, budget, share):
         min(_LARGEST_RANGE, 2.0 * math.sqrt(share * part) * budget.mu) for part in SHARES
     )
     choices = PrivacyCost(
-        budget.neighboring_relation, bits=tuple(AcceptBits(eta + _ROUNDING, 1) for eta in ranges)
+        budget.neighboring_relation,
+        decisions=tuple(BoundedRangeDecisions(eta + _ROUNDING, 1) for eta in ranges),
     )
     mu = math.sqrt(1.0 - share) * budget.mu
     while mu > _LEAST * budget.mu:
@@ -335,24 +336,24 @@ class NetworkSampler(Sampler):
 _SOME_DRAWS = 10
 
 
-def release_norm(target, log_odds_range, records_moved, generator):
+def release_norm(target, log_odds_range, sensitivity_factor, generator):
     """A typical norm of the rows, as a part of the bound on them."""
     sums = norm_sums(target, ROW_NORM * NORMS)
     # Proposition 34.
     chosen = choose_zero_crossing(
-        sums, LOG_WEIGHTS_OF_NORMS, log_odds_range, records_moved, generator
+        sums, LOG_WEIGHTS_OF_NORMS, log_odds_range, sensitivity_factor, generator
     )
     return float(NORMS[chosen])
 
 
-def release_scale(target, draws, log_odds_range, records_moved, generator):
+def release_scale(target, draws, log_odds_range, sensitivity_factor, generator):
     """The factor of the logits at which the draws are about as sure as they are right."""
     step = -(-len(draws) // _SOME_DRAWS)
     some = np.ascontiguousarray(draws[step // 2 :: step], dtype=np.float32)
     sums = confidence_sums(target, some, SCALES.astype(np.float32))
     # Proposition 34.
     chosen = choose_zero_crossing(
-        sums, LOG_WEIGHTS_OF_SCALES, log_odds_range, records_moved, generator
+        sums, LOG_WEIGHTS_OF_SCALES, log_odds_range, sensitivity_factor, generator
     )
     return float(SCALES[chosen])
 
@@ -360,11 +361,11 @@ def release_scale(target, draws, log_odds_range, records_moved, generator):
 def run_network(plan, target, generator, verbose):
     """Carry out a `NetworkPlan`."""
     of_norm, of_scale = plan.log_odds_ranges
-    moved = plan.budget.records_moved
-    norm = release_norm(target, of_norm, moved, generator)
+    sensitivity_factor = plan.budget.sensitivity_factor
+    norm = release_norm(target, of_norm, sensitivity_factor, generator)
     target = target._replace(values=read_only(target.values * np.float32(1.0 / norm)))
     released = plan.path.sampler.run(plan.path, target, generator, verbose)
-    scale = release_scale(target, released.draws, of_scale, moved, generator)
+    scale = release_scale(target, released.draws, of_scale, sensitivity_factor, generator)
     factors = np.ones(plan.n_parameters)
     factors[-(target.sizes[-2] + 1) * target.sizes[-1] :] = scale
     return released._replace(

@@ -209,7 +209,7 @@ def path_multiplier(bounds, budget, rate, steps, of_start=0.0):
     if not budget.is_private:
         return 0.0, PrivacyCost(relation, mu=math.inf)
     left = math.sqrt(budget.mu**2 - of_start**2)
-    limit = budget.records_moved * rate * math.sqrt(steps) / left
+    limit = budget.sensitivity_factor * rate * math.sqrt(steps) / left
     if rate == 1:
         multiplier = limit * (1 + 1e-12)
         sensitivity_after_rounding(multiplier, bounds.n_parameters)

@@ -172,7 +172,7 @@ class Plan(PlannedRelease):
         remedy = "lower n_steps, if the sampler has them, or take another sampler"
         return (f"it may take {hours:.2g} hours: {remedy}.",)
 
-    def _drowned(self):
+    def _noise_dominates(self):
         """The warning that draws are close to the prior."""
         return (
             f"noise hides nearly all that {self.n_samples:,} rows say at epsilon={self.budget.epsilon:g}: "

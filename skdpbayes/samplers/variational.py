@@ -374,7 +374,7 @@ def plan_variational(sampler, bounds, n_samples, budget, rate, temperature, n_st
 def _temperature(bounds, budget):
     if bounds.clipped:
         return 1.0
-    sensitivity = budget.records_moved * bounds.gradient_bound
+    sensitivity = budget.sensitivity_factor * bounds.gradient_bound
     return max(1.0, sensitivity / (budget.mu * math.sqrt(bounds.prior_precision[0])))
 
 

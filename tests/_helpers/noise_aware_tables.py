@@ -22,17 +22,25 @@ def a_plan(bounds, n, epsilon=1.0, relation="replace_one", n_draws=None):
     return NoiseAware().plan(bounds, n, Budget(epsilon, 1e-6, relation), n_draws=n_draws)
 
 
-def variances_of(misfit, f):
+def variances_of(score_discrepancy, f):
     """Variances of scores, as at the top of ``misfit.py``, for ``f`` of shape (n_points, n)."""
     found = []
     for one in f:
         unknown = [
-            one @ (misfit.factor * shares) @ misfit.factor.T @ one for shares in misfit.shares
+            one @ (score_discrepancy.factor * shares) @ score_discrepancy.factor.T @ one
+            for shares in score_discrepancy.shares
         ]
-        for i, pull, excess in zip(misfit.doubtful, misfit.pulls, misfit.excess, strict=True):
-            unknown[i] += excess * (one @ misfit.factor @ pull) ** 2
-        away = np.sum((one - misfit.centre) ** 2 / misfit.squares)
-        found.append(unknown + 0.1 * misfit.size**2 / one.size * misfit.squares * away)
+        for i, pull, excess in zip(
+            score_discrepancy.doubtful,
+            score_discrepancy.pulls,
+            score_discrepancy.excess,
+            strict=True,
+        ):
+            unknown[i] += excess * (one @ score_discrepancy.factor @ pull) ** 2
+        away = np.sum((one - score_discrepancy.centre) ** 2 / score_discrepancy.squares)
+        found.append(
+            unknown + 0.1 * score_discrepancy.size**2 / one.size * score_discrepancy.squares * away
+        )
     return np.array(found)
 
 

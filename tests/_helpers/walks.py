@@ -75,7 +75,16 @@ def logistic_table(n, d):
 
 
 def repeated(
-    sampler, bounds, n, n_steps, n_draws, *, epsilon=1e4, temperature=None, burnt=0.05, **options
+    sampler,
+    bounds,
+    n,
+    n_steps,
+    n_draws,
+    *,
+    epsilon=1e4,
+    temperature=None,
+    burn_in_end=0.05,
+    **options,
 ):
     """Plan one step, and let it be repeated beyond any budget: what is tested is what a step does."""
     budget = Budget(epsilon, 1e-6 if sampler in NOISY else 0.0)
@@ -90,7 +99,7 @@ def repeated(
         n_draws=n_draws,
         **options,
     )
-    clock = plan.clock._replace(total=float(n_steps), burnt=burnt * n_steps)
+    clock = plan.clock._replace(total=float(n_steps), burn_in_end=burn_in_end * n_steps)
     return plan.changed(n_steps=n_steps, expected_steps=n_steps, clock=clock)
 
 

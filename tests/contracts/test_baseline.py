@@ -152,7 +152,7 @@ def cases(chosen):
 def of_plan(plan, name):
     """A number of a plan, as the baseline names it."""
     if name == "cost":
-        parts = ("sampled", "counted", "bits")
+        parts = ("sampled", "counted", "decisions")
         counts = {part: [part.count for part in getattr(plan.cost, part)] for part in parts}
         sizes = {part: [len(each), sum(each)] for part, each in counts.items()}
         return {"mu": plan.cost.mu, "rho": plan.cost.rho, **sizes}

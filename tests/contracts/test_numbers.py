@@ -32,7 +32,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import (
-    AcceptBits,
+    BoundedRangeDecisions,
     Budget,
     PoissonGaussian,
     PrivacyCost,
@@ -107,8 +107,8 @@ def test_a_network_at_a_vast_epsilon_needs_no_terabytes():
     """Losses of up to mu^2 do not fit a grid; the cost is then bounded otherwise, and never from below."""
     for epsilon in (1e4, 1e6, 1e9):
         assert Network((4,), epsilon=epsilon).privacy_plan(100, 5).epsilon <= epsilon
-    bits = PrivacyCost("replace_one", mu=1.0, pure=(PureMechanism(1.0),))
-    vast = PrivacyCost("replace_one", mu=1e4, pure=(PureMechanism(1.0),))
+    bits = PrivacyCost("replace_one", mu=1.0, pure_events=(PureMechanism(1.0),))
+    vast = PrivacyCost("replace_one", mu=1e4, pure_events=(PureMechanism(1.0),))
     assert vast.epsilon(1e-5) > PrivacyCost("replace_one", mu=1e4).epsilon(1e-5) > 5e7
     assert vast.delta(1e3) == 1.0 and 0 < bits.delta(1.0) < 1
 
@@ -160,7 +160,7 @@ def test_a_pure_mechanism_has_an_epsilon_at_every_delta(level):
     """The smallest one: its delta is that delta, or it is 0."""
     one = PureMechanism(level)
     for delta in (1e-9, 1e-5, 0.1, 0.3, 0.4999, 0.5, 0.9, 1 - 2.0**-53):
-        epsilon = PrivacyCost("replace_one", pure=(one,)).epsilon(delta)
+        epsilon = PrivacyCost("replace_one", pure_events=(one,)).epsilon(delta)
         assert 0 <= epsilon <= level and one.delta(epsilon) <= delta + 1e-12
         assert epsilon == 0 or one.delta(epsilon * (1 - 1e-6)) >= delta - 1e-12
 
@@ -319,8 +319,10 @@ def test_bounds_of_any_size_are_scaled_to_the_ends_and_the_middle(lower, upper, 
 COSTS = {
     "mu": lambda value: PrivacyCost("replace_one", mu=value),
     "rho": lambda value: PrivacyCost("replace_one", rho=value),
-    "level": lambda value: PrivacyCost("replace_one", pure=(PureMechanism(value),)),
-    "log_odds_range": lambda value: PrivacyCost("replace_one", bits=(AcceptBits(value, 1),)),
+    "level": lambda value: PrivacyCost("replace_one", pure_events=(PureMechanism(value),)),
+    "log_odds_range": lambda value: PrivacyCost(
+        "replace_one", decisions=(BoundedRangeDecisions(value, 1),)
+    ),
     "noise_multiplier": lambda value: PrivacyCost(
         "replace_one", sampled=(SampledGaussian(value, 0.1, 10),)
     ),
@@ -333,7 +335,7 @@ COSTS = {
 def test_a_cost_is_of_any_number_or_names_it(name, value):
     found = tried(name, value, lambda: COSTS[name](value).epsilon(1e-5))
     assert found is None or found >= 0
-    cost = PrivacyCost("replace_one", mu=1.0, bits=(AcceptBits(0.1, 3),))
+    cost = PrivacyCost("replace_one", mu=1.0, decisions=(BoundedRangeDecisions(0.1, 3),))
     tried("delta", value, lambda: cost.epsilon(value))
     tried("epsilon", value, lambda: cost.delta(value))
     tried("n_samples", value, lambda: default_delta(value))

@@ -17,7 +17,7 @@ from skdpbayes.audit import replay
 from skdpbayes.pipeline import _pipeline, make_private_pipeline
 from skdpbayes.pipeline._report import costs_of_steps
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler, quantile_scaler
-from skdpbayes.privacy import AcceptBits, Budget, PrivacyCost, PrivacyLedger, units
+from skdpbayes.privacy import BoundedRangeDecisions, Budget, PrivacyCost, PrivacyLedger, units
 from skdpbayes.privacy.losses import between_persons
 from skdpbayes.privacy.units import cost_for_persons, plan_for_persons
 
@@ -84,7 +84,9 @@ def excess(relation, chosen, quantile, paid):
 
 
 def paid_for(*ranges):
-    cost = PrivacyCost("replace_one", bits=tuple(AcceptBits(one, 1) for one in ranges))
+    cost = PrivacyCost(
+        "replace_one", decisions=tuple(BoundedRangeDecisions(one, 1) for one in ranges)
+    )
     return np.array([cost.delta(epsilon) for epsilon in EPSILONS])
 
 
@@ -160,7 +162,7 @@ def test_a_scaler_counts_one_row_of_each_person_and_plans_for_persons(monkeypatc
     plan = pipe[0].named_transformers_["numbers"].plan_
     assert plan.n_samples == 400
     assert pipe.plan_.of_one_row == ("columntransformer__numbers",)
-    assert pipe.plan_.cost.bits == plan.cost.bits
+    assert pipe.plan_.cost.decisions == plan.cost.decisions
     assert pipe.spent_epsilon_ <= 20.0
 
 
@@ -177,7 +179,7 @@ def test_choices_from_one_row_have_a_budget_of_persons(relation, delta):
         pipe = make_private_pipeline(*steps, epsilon=1.0, delta=delta, max_rows_per_group=k)
         plan = pipe.privacy_plan(3000, 4)
         assert plan.epsilon <= 1.0
-        ranges.append(sorted({one.log_odds_range for one in plan.cost.bits}))
+        ranges.append(sorted({one.log_odds_range for one in plan.cost.decisions}))
     assert ranges[1] == pytest.approx(ranges[0], rel=0.06)
 
 
@@ -197,7 +199,7 @@ def test_the_last_step_reads_all_rows_that_are_kept():
     plan = pipe.privacy_plan(400, 1)
     assert plan.of_one_row == ("dpimputer",)
     costs = costs_of_steps(plan)
-    assert costs["dpimputer"].bits == plan.costs["dpimputer"].bits
+    assert costs["dpimputer"].decisions == plan.costs["dpimputer"].decisions
     assert costs["dpquantilescaler"].epsilon(0.0) == pytest.approx(
         2 * M * plan.costs["dpquantilescaler"].epsilon(0.0)
     )

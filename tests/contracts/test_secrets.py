@@ -216,8 +216,8 @@ def test_no_effect_quotes_a_row():
     for form, bad in forms(X):
         assert_hidden(lambda bad=bad: average_marginal_effects(clf, bad), form)
     for form, bad in forms(Y):
-        weigh = lambda bad=bad: average_marginal_effects(clf, X, row_weights=bad)  # noqa: E731
-        assert_hidden(weigh, f"row_weights: {form}")
+        importance_weights = lambda bad=bad: average_marginal_effects(clf, X, row_weights=bad)  # noqa: E731
+        assert_hidden(importance_weights, f"row_weights: {form}")
 
 
 FUNCTIONS = {

@@ -415,11 +415,11 @@ def test_only_one_module_decomposes_matrices():
 WORDS_NOT_USED = {
     *("at", "found_", "own_", "told", "whole", "doubts", "surprises", "held_back", "let_loose"),
     *("unquoted", "unless_harmless", "plain", "silently", "says_why", "told_parameters"),
-    *("tell_names", "rehearse", "Rehearsal", "spender", "VoucherHolder", "covers", "reserve"),
+    *("tell_names", "rehearse", "Rehearsal", "spender", "AuthorizationHolder", "covers", "reserve"),
     *("through_door", "Passage", "pass_by", "listening", "Watched", "watched_chain"),
     *("choose_even", "draw_frequent", "Fact", "facts_of", "About", "given", "WholeTable"),
     *("N_LOOKS", "Size", "Look", "CountLook", "Beliefs", "Misfit", "learn_misfit", "settle"),
-    *("Settled", "settled_chains", "Law", "Tails", "free_shift", "records_moved", "reckoned"),
+    *("Settled", "settled_chains", "Law", "Tails", "free_shift", "sensitivity_factor", "reckoned"),
     *("forgetting", "Reference", "condition", "Conditioned", "gathered_eigenvalues", "apart"),
     *("cut", "levelled", "chain_of_rows", "steps_to_person", "of_plan", "carry_out"),
     *("keep_spent", "check_made_for", "names_where", "as_written", "least_above", "most_below"),

@@ -200,7 +200,7 @@ def surprises_of(seed, times, epsilon=1.0):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return clf.fit(rows, labels).released_["posterior"].surprises()
+        return clf.fit(rows, labels).released_["posterior"].prior_predictive_p_values()
 
 
 @pytest.mark.nightly

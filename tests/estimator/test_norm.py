@@ -16,7 +16,7 @@ from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPQuantileScaler
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger
 from skdpbayes.privacy.prepaid import dominates
 from skdpbayes.random import separate_generator
 
@@ -47,9 +47,9 @@ def test_the_choice_and_the_fit_use_up_the_budget_and_no_more(relation, epsilon,
     model = logistic(epsilon, neighboring_relation=relation, public_size=size, sampler=sampler)
     plan = model.privacy_plan(N, D)
     assert 0.999 * epsilon < plan.epsilon <= epsilon
-    bits = AcceptBits(plan.norm.log_odds_range, 1)
+    bits = BoundedRangeDecisions(plan.norm.log_odds_range, 1)
     fit = plan.norm.cost_of_fit
-    assert plan.cost == PrivacyCost(relation, bits=(bits,)) + fit
+    assert plan.cost == PrivacyCost(relation, decisions=(bits,)) + fit
     assert fit.mu >= plan.as_run().budget.mu
     # A choice of range r is about as much as mu = r / 2.
     whole = logistic(epsilon, data_norm=2.0, delta=plan.delta).privacy_plan(N, D).budget
@@ -154,7 +154,7 @@ def test_persons_and_weights_go_with_it(table):
     assert 2.9 < model.spent_epsilon_ <= 3.0
     assert model.privacy_cost_.neighboring_relation == "replace_one_person"
     assert model.data_norm_ == pytest.approx(2.0, rel=1e-2)
-    assert model.privacy_cost_.bits[0].log_odds_range == pytest.approx(
+    assert model.privacy_cost_.decisions[0].log_odds_range == pytest.approx(
         4 * model.plan_.norm.log_odds_range
     )
 
@@ -198,7 +198,11 @@ def test_mixtures_have_groups_in_any_units(groups, relation):
     mixture = DPGaussianMixturePosterior(3, data_norm="auto", random_state=0, **options)
     plan = mixture.privacy_plan(*groups.shape)
     fit = plan.norm.cost_of_fit
-    assert plan.cost == PrivacyCost(relation, bits=(AcceptBits(plan.norm.log_odds_range, 1),)) + fit
+    assert (
+        plan.cost
+        == PrivacyCost(relation, decisions=(BoundedRangeDecisions(plan.norm.log_odds_range, 1),))
+        + fit
+    )
     scores = []
     for unit in (1.0, 1000.0):
         with PrivacyLedger(1.0, 1e-5, relation, allow_seeds=True) as ledger:
@@ -248,7 +252,7 @@ def test_a_pipeline_charges_for_it_exactly(table):
     assert 1.99 < pipe.spent_epsilon_ <= 2.0
     assert (own + before).epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-4)
     paid = pipe.plan_.costs["dpbayesianlogisticregression"]
-    assert len(paid.bits) == 1 and not paid.pure
+    assert len(paid.decisions) == 1 and not paid.pure_events
     assert (
         dominates(paid, own) and not dominates(paid, own + own) and not dominates(own, paid + own)
     )

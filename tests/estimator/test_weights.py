@@ -102,7 +102,7 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
             weights[0] = largest * [1.0, 0.0, 0.5][trial % 3]
             other, _ = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
         released = LogisticReleases(plan, target, np.random.default_rng(trial))
-        released.look_around()
+        released.run_rounds()
         found = differences(released, target, other)
         # A score and a curvature at one point count together.
         n_alone = 2 + len(released.looks)

@@ -272,7 +272,7 @@ def test_raw_coefficients_predict_from_raw_rows(request, name):
     np.testing.assert_allclose(raw, seen, rtol=1e-9, atol=1e-9)
     if name == "binary":
         predicted = pipeline.predict_proba(PROFILES)[:, 1]
-        weights = model.plan_.sampler.weigh(model.released_, model.posterior_samples_)
+        weights = model.plan_.sampler.importance_weights(model.released_, model.posterior_samples_)
         np.testing.assert_allclose(expit(raw[..., 0]) @ weights, predicted, rtol=1e-5)
     if name == "ridge":
         np.testing.assert_allclose(raw[..., 0].mean(axis=1), pipeline.predict(PROFILES), rtol=1e-9)

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from skdpbayes._mechanisms.exponential import SUM_UNIT, choose_zero_crossing
-from skdpbayes.privacy import AcceptBits, PrivacyCost
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost
 
 MOVED = {"replace_one": 2.0, "add_or_remove_one": 1.0}
 WEIGHTS = np.log([1.0, 2.0, 3.0])
@@ -63,7 +63,7 @@ def test_no_neighbour_s_sums_move_the_law_by_more_than_the_range_and_some_do_by_
 def test_the_cost_covers_every_set_of_points():
     """Hockey-stick divergences by brute force, over all sets of points of a grid of laws at the range."""
     eta = 0.5
-    cost = PrivacyCost("replace_one", bits=(AcceptBits(eta, 1),))
+    cost = PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(eta, 1),))
     epsilons = np.linspace(0.0, eta, 6)
     shifts = np.array(list(itertools.product((-eta / 2, 0.0, eta / 2), repeat=4)))
     for weights in (np.ones(4), np.array([1.0, 10.0, 100.0, 1e-3])):

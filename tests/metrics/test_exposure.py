@@ -238,7 +238,7 @@ def test_exposures_change_no_total():
         ]
     # The best of either is chosen by noise, and plans of both differ in their last digits.
     assert totals[0].mu == pytest.approx(totals[1].mu, rel=1e-9)
-    assert totals[0].pure == totals[1].pure
+    assert totals[0].pure_events == totals[1].pure_events
 
 
 def test_a_score_without_noise_refuses_to_compare_counts_with_rates():

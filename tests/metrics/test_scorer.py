@@ -77,7 +77,7 @@ def test_every_call_is_charged_and_draws_new_noise():
     with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
         scores = {scorer(clf, X, y) for _ in range(8)}
     assert len(scores) > 1
-    assert ledger.spent == PrivacyCost("replace_one", pure=(PureMechanism(0.25, 8),))
+    assert ledger.spent == PrivacyCost("replace_one", pure_events=(PureMechanism(0.25, 8),))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_total_of_a_search_is_less_than_all_that_ran(train_scores):
         if train_scores:
             record = record + scorer.privacy_cost + scorer.privacy_cost + scorer.privacy_cost
     total = total_privacy_cost(search)
-    assert total.mu == pytest.approx(record.mu) and total.pure == record.pure
+    assert total.mu == pytest.approx(record.mu) and total.pure_events == record.pure_events
     assert total.epsilon(DELTA) < ledger.spent_epsilon
 
 

@@ -340,7 +340,7 @@ class Pure(Cheap):
     """The same, at a cost that has no delta."""
 
     def privacy_plan(self, n_samples, n_features, n_classes=2):
-        cost = PrivacyCost(self.neighboring_relation, pure=(PureMechanism(self.epsilon),))
+        cost = PrivacyCost(self.neighboring_relation, pure_events=(PureMechanism(self.epsilon),))
         return SimpleNamespace(cost=cost, n_samples=n_samples)
 
     def fit(self, X, y):
@@ -385,7 +385,9 @@ def test_the_best_of_runs_of_two_kinds_costs_no_more_than_is_said():
     answers = np.array([np.exp(level), 1.0]) / (1.0 + np.exp(level)) * (1.0 - failure)
     ours = np.concatenate([0.5 * moved, 0.5 * answers, [0.5 * failure, 0.0]])
     theirs = np.concatenate([0.5 * noisy, 0.5 * answers[::-1], [0.0, 0.5 * failure]])
-    run = PrivacyCost("replace_one", pure=(PureMechanism(level),), failure=failure)
+    run = PrivacyCost(
+        "replace_one", pure_events=(PureMechanism(level),), failure_probability=failure
+    )
     claim = SelectedRun((run,), mean, 1.0)
     order = np.argsort(np.log(ours + 1e-300) - np.log(theirs + 1e-300))
 

@@ -54,7 +54,7 @@ def test_a_raw_table_is_searched_within_one_budget_that_is_said_before(k):
     best = search.best_estimator_
     assert best.privacy_cost_.neighboring_relation == relation
     assert best.privacy_cost_.epsilon(plan.fit_delta) <= plan.fit_epsilon
-    assert best.privacy_cost_.bits and best.privacy_cost_.failure > 0
+    assert best.privacy_cost_.decisions and best.privacy_cost_.failure_probability > 0
     assert set(search.predict(FRAME)) <= {"no", "yes"} and search.best_score_ > 0.6
 
 
@@ -64,8 +64,10 @@ def test_a_run_of_any_form_is_charged_as_randomised_response_that_may_fail(mean)
     plan = search_of(raw(), {"memory": [None]}, epsilon=2.0, mean_candidates=mean).privacy_plan(N)
     level, failure = plan.fit_epsilon / (1.0 - 1e-8), plan.fit_delta
     assert failure == pytest.approx(0.9 * DELTA / mean)
-    cost = PrivacyCost("replace_one", pure=(PureMechanism(level),), failure=failure)
-    assert plan.fit_cost.failure == cost.failure
+    cost = PrivacyCost(
+        "replace_one", pure_events=(PureMechanism(level),), failure_probability=failure
+    )
+    assert plan.fit_cost.failure_probability == cost.failure_probability
     odds = np.inf if mean == 1 else 1.0 / (mean - 1.0)
 
     def delta(e):

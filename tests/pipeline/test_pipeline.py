@@ -556,7 +556,7 @@ class Other(Cheap):
         plan = super().privacy_plan(n_samples, n_features)
         if n_features > 1:
             pure = (PureMechanism(0.9 * self.epsilon),)
-            plan.cost = PrivacyCost("replace_one", mu=1e-3, pure=pure)
+            plan.cost = PrivacyCost("replace_one", mu=1e-3, pure_events=pure)
         return plan
 
 
@@ -585,7 +585,7 @@ class Pure(Cheap):
 
     def privacy_plan(self, n_samples, n_features, n_classes=2):
         level = self.epsilon if n_features > 1 else 0.5 * self.epsilon
-        cost = PrivacyCost("replace_one", pure=(PureMechanism(level),))
+        cost = PrivacyCost("replace_one", pure_events=(PureMechanism(level),))
         return SimpleNamespace(cost=cost, n_samples=n_samples)
 
 

@@ -181,7 +181,7 @@ def test_a_frozen_private_step_is_not_fitted_again_and_not_charged_again():
     assert ledger.spent == pipe.privacy_cost_ and len(ledger.records()) == 1
 
 
-def test_a_step_with_a_known_remedy_is_not_offered_a_voucher():
+def test_a_step_with_a_known_remedy_is_not_offered_a_authorization():
     with pytest.warns(PrivacyLeakWarning) as told:
         make_private_pipeline(StandardScaler(), logistic()).fit(X, y)
     assert not any("learns_nothing" in str(one.message) for one in told)

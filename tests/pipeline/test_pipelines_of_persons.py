@@ -72,8 +72,8 @@ def test_a_plan_for_persons_costs_what_the_theorems_say(relation):
     j = 2 * K if relation is None else K
     of_rows, cost = plan.persons.cost_of_rows, plan.cost
     assert cost.mu == pytest.approx(j * of_rows.mu)
-    assert cost.failure == of_rows.failure > 0
-    assert len(cost.bits) == 1 and cost.bits == of_rows.bits
+    assert cost.failure_probability == of_rows.failure_probability > 0
+    assert len(cost.decisions) == 1 and cost.decisions == of_rows.decisions
     assert 19.0 < plan.epsilon <= 20.0
     assert sum(plan.costs.values(), PrivacyCost("add_or_remove_one")) == of_rows
 
@@ -88,11 +88,11 @@ def test_what_only_one_person_has_is_found_as_rarely_as_delta_pays_for(k, n_colu
     most = 1 if k == 1 and relation == "add_or_remove_one" else 2
     for count, n_categories in ((k, 1), (1, k)):
         found = norm.sf((threshold - count) / scale)
-        assert most * n_categories * n_columns * found / (1.0 - found) <= cost.failure
+        assert most * n_categories * n_columns * found / (1.0 - found) <= cost.failure_probability
     found = norm.sf((threshold - k) / scale)
     if relation == "add_or_remove_one" or k > 1:
         used = (1 if k == 1 else 2) * k * n_columns * found / (1.0 - found)
-        assert used > 0.99 * cost.failure, "the noise is larger than it had to be"
+        assert used > 0.99 * cost.failure_probability, "the noise is larger than it had to be"
     assert cost.mu == pytest.approx(
         np.sqrt((2 if relation == "replace_one" else 1) * n_columns) / scale
     )
@@ -103,7 +103,7 @@ def test_a_threshold_for_rows_is_not_taken_for_one_of_persons():
     with pytest.raises(ValueError, match="not known for persons"):
         cost_for_persons(cost, "add_or_remove_one", 2)
     told = cost_for_persons(cost, "add_or_remove_one", 2, failure_is_of_persons=True)
-    assert (told.mu, told.failure) == (2 * cost.mu, cost.failure)
+    assert (told.mu, told.failure_probability) == (2 * cost.mu, cost.failure_probability)
 
 
 def test_counts_of_a_person_move_by_no_more_than_is_charged():
@@ -218,7 +218,9 @@ def test_a_report_tells_what_each_step_costs_a_person(k):
     assert ("one row of each person" in report.to_markdown()) == (k > 1)
     steps = 1 if k == 1 else 2 * k
     of_rows = pipe.plan_.costs[encoder]
-    exact = PrivacyCost("replace_one_person", mu=steps * of_rows.mu, failure=of_rows.failure)
+    exact = PrivacyCost(
+        "replace_one_person", mu=steps * of_rows.mu, failure_probability=of_rows.failure_probability
+    )
     assert paid[encoder] == exact.epsilon(1e-5)
     assert report["summary"]["protected"]["max_rows_per_person"] == k
     planned = privacy_report(plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME)))

@@ -14,7 +14,7 @@ from numpy.random import default_rng
 from scipy.special import expit
 from scipy.stats import norm, poisson
 
-from skdpbayes.privacy import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
+from skdpbayes.privacy import BoundedRangeDecisions, PoissonGaussian, PrivacyCost, SampledGaussian
 from skdpbayes.privacy.conversions import gaussian_epsilon, gaussian_mu, zcdp_epsilon
 from skdpbayes.privacy.losses import (
     _CELLS,
@@ -33,7 +33,9 @@ MANY = 20_000
 
 
 def bits(log_odds_range, count=1, relation="replace_one", **others):
-    return PrivacyCost(relation, bits=(AcceptBits(log_odds_range, count),), **others)
+    return PrivacyCost(
+        relation, decisions=(BoundedRangeDecisions(log_odds_range, count),), **others
+    )
 
 
 def counts(bound, ratio, u):
@@ -308,8 +310,11 @@ def test_costs_of_bits_are_monotone(log_odds_range, count):
 
 def test_bits_add_up_and_compose_with_gaussians():
     many = bits(0.02, 400)
-    assert (many + many).bits == (AcceptBits(0.02, 800),)
-    assert (many + bits(0.1)).bits == (AcceptBits(0.02, 400), AcceptBits(0.1, 1))
+    assert (many + many).decisions == (BoundedRangeDecisions(0.02, 800),)
+    assert (many + bits(0.1)).decisions == (
+        BoundedRangeDecisions(0.02, 400),
+        BoundedRangeDecisions(0.1, 1),
+    )
     gaussian = PrivacyCost("replace_one", mu=0.3)
     both = many + gaussian
     assert both == gaussian + many and both.pure_epsilon == math.inf
@@ -362,8 +367,13 @@ def test_bits_are_published_as_zcdp_which_one_accountant_reads():
 
 @pytest.mark.parametrize(
     "part",
-    [AcceptBits(0.0, 1), AcceptBits(math.inf, 1), AcceptBits(math.nan, 1), AcceptBits(0.1, 0)],
+    [
+        BoundedRangeDecisions(0.0, 1),
+        BoundedRangeDecisions(math.inf, 1),
+        BoundedRangeDecisions(math.nan, 1),
+        BoundedRangeDecisions(0.1, 0),
+    ],
 )
 def test_no_bits_are_refused(part):
     with pytest.raises(ValueError, match="not a mechanism"):
-        PrivacyCost("replace_one", bits=(part,))
+        PrivacyCost("replace_one", decisions=(part,))

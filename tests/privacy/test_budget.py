@@ -15,7 +15,7 @@ def test_the_default_delta_is_below_one_record():
 @pytest.mark.parametrize("relation, moved", [("replace_one", 2), ("add_or_remove_one", 1)])
 def test_a_part_of_a_budget_is_what_its_mu_costs(relation, moved):
     budget = Budget(2.0, 1e-6, relation)
-    assert budget.records_moved == moved
+    assert budget.sensitivity_factor == moved
     assert budget.mu == gaussian_mu(2.0, 1e-6)
     part = budget.with_mu(0.25)
     assert part == Budget(gaussian_epsilon(0.25, 1e-6), 1e-6, relation)

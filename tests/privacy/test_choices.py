@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import AcceptBits, PrivacyCost
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost
 
 EPSILONS = (0.0, 0.05, 0.2, 0.5, 0.9, 2.0)
 
@@ -37,7 +37,9 @@ def sequence(rng, sizes, log_odds_range):
 @pytest.mark.parametrize("sizes", [(2,), (3,), (41,), (5, 5), (2, 25), (41, 2), (3, 4, 5)])
 def test_no_sequence_of_choices_is_less_private_than_so_many_bits(sizes, log_odds_range):
     rng = np.random.default_rng(0)
-    cost = PrivacyCost("replace_one", bits=(AcceptBits(log_odds_range, len(sizes)),))
+    cost = PrivacyCost(
+        "replace_one", decisions=(BoundedRangeDecisions(log_odds_range, len(sizes)),)
+    )
     deltas = [cost.delta(epsilon) for epsilon in EPSILONS]
     closest = 0.0
     for _ in range(200):

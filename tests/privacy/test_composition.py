@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, SampledGaussian, losses
+from skdpbayes.privacy import (
+    BoundedRangeDecisions,
+    PrivacyCost,
+    PrivacyLedger,
+    SampledGaussian,
+    losses,
+)
 from skdpbayes.privacy.losses import PureMechanism, _Kept, compose_losses, fitting_interval
 
 DELTA = 1e-6
@@ -76,8 +82,8 @@ def test_more_of_a_kind_takes_no_longer(monkeypatch):
 def test_what_costs_come_to_does_not_depend_on_their_order_or_on_what_is_kept(monkeypatch):
     costs = [batches(number) for number in range(12)]
     costs += [
-        PrivacyCost("replace_one", bits=(AcceptBits(1e-3, 100),)),
-        PrivacyCost("replace_one", pure=(PureMechanism(1e-3),)),
+        PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(1e-3, 100),)),
+        PrivacyCost("replace_one", pure_events=(PureMechanism(1e-3),)),
         PrivacyCost("replace_one", mu=1e-3),
     ]
     totals = set()

@@ -13,7 +13,12 @@ from scipy import optimize, stats
 
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
 from skdpbayes.privacy.conversions import gaussian_delta, gaussian_epsilon, gaussian_mu
-from skdpbayes.privacy.losses import AcceptBits, PoissonGaussian, PureMechanism, SelectedRun
+from skdpbayes.privacy.losses import (
+    BoundedRangeDecisions,
+    PoissonGaussian,
+    PureMechanism,
+    SelectedRun,
+)
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 ADD = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -237,12 +242,12 @@ def test_group_privacy_of_a_gaussian_cost():
 
 def test_a_failure_is_added_to_delta():
     rest = PrivacyCost("replace_one", mu=0.5)
-    cost = rest + PrivacyCost("replace_one", failure=1e-6)
+    cost = rest + PrivacyCost("replace_one", failure_probability=1e-6)
     assert cost.delta(1.0) == pytest.approx(rest.delta(1.0) + 1e-6)
     assert cost.epsilon(1e-5) == pytest.approx(rest.epsilon(9e-6))
     assert math.isinf(cost.epsilon(1e-6)) and math.isinf(cost.pure_epsilon)
     assert math.isinf(cost.concentrated) and not cost.is_gaussian
-    assert (cost + cost).failure == 2e-6
+    assert (cost + cost).failure_probability == 2e-6
 
 
 def test_a_printed_cost_says_what_was_spent_and_leaves_out_what_was_not():
@@ -256,11 +261,11 @@ def test_a_printed_cost_says_what_was_spent_and_leaves_out_what_was_not():
         mu=0.2,
         sampled=(SampledGaussian(10.0, 0.01, 3000),),
         counted=(PoissonGaussian(5.0, 0.5, 1),),
-        bits=(AcceptBits(0.125, 4),),
+        decisions=(BoundedRangeDecisions(0.125, 4),),
         rho=0.01,
-        pure=(PureMechanism(0.3), PureMechanism(0.4, 3)),
-        selected=(SelectedRun((mu, mu)), SelectedRun((mu,), 5.0, count=2)),
-        failure=1e-9,
+        pure_events=(PureMechanism(0.3), PureMechanism(0.4, 3)),
+        selection_events=(SelectedRun((mu, mu)), SelectedRun((mu,), 5.0, count=2)),
+        failure_probability=1e-9,
     )
     assert str(everything).removeprefix("add-or-remove-one: ").split("; ") == [
         "Gaussian noise of mu = 0.2",

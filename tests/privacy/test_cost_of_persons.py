@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from skdpbayes._data.privacy_units import check_groups, choose_rows
 from skdpbayes.privacy import (
-    AcceptBits,
+    BoundedRangeDecisions,
     Budget,
     PrivacyCost,
     PrivacyLedger,
@@ -76,7 +76,7 @@ def two_point_curve(p, q, epsilon):
 def test_a_bit_s_cost_for_persons_is_that_of_a_chain_of_bits(steps):
     """Log-odds move by the range at each step; the best bits reach the claim, and none passes it."""
     level = 0.3
-    cost = PrivacyCost("add_or_remove_one", bits=(AcceptBits(level, 1),))
+    cost = PrivacyCost("add_or_remove_one", decisions=(BoundedRangeDecisions(level, 1),))
     cost = cost_for_persons(cost, "add_or_remove_one", steps)
     for epsilon in (0.0, 0.1, 0.3 * steps * level, 0.7 * steps * level):
         reached = []
@@ -94,7 +94,7 @@ def test_a_pure_cost_for_persons_is_reached_by_a_chain_of_discrete_laplace_count
     law = np.exp(-level * np.abs(shifts))
     law /= law.sum()
     cost = cost_for_persons(
-        PrivacyCost("add_or_remove_one", pure=(Pure(level),)), "replace_one", steps
+        PrivacyCost("add_or_remove_one", pure_events=(Pure(level),)), "replace_one", steps
     )
     far = np.roll(law, steps)
     losses = np.log(law[50:-50] / far[50:-50])
@@ -129,7 +129,13 @@ def test_costs_without_a_theorem_are_refused(part, named):
 def test_with_a_row_each_persons_cost_what_rows_cost(relation):
     """Thresholds that fail, and private selections, among all else that does not read batches."""
     selected = (SelectedRun((PrivacyCost(relation, mu=0.3),), 3.0),)
-    rows = PrivacyCost(relation, mu=0.2, pure=(Pure(0.1),), selected=selected, failure=1e-7)
+    rows = PrivacyCost(
+        relation,
+        mu=0.2,
+        pure_events=(Pure(0.1),),
+        selection_events=selected,
+        failure_probability=1e-7,
+    )
     persons = cost_for_persons(rows, relation, 1)
     assert persons.neighboring_relation == f"{relation}_person"
     for delta in (1e-8, 1e-6, 1e-3):
@@ -154,7 +160,9 @@ def test_plans_use_up_the_budget_of_a_person_and_no_more(delta, relation, steps)
 
     def make(part):
         if delta == 0:
-            return APlan(PrivacyCost(part.neighboring_relation, pure=(Pure(part.epsilon / 2, 2),)))
+            return APlan(
+                PrivacyCost(part.neighboring_relation, pure_events=(Pure(part.epsilon / 2, 2),))
+            )
         return APlan(PrivacyCost(part.neighboring_relation, mu=part.mu))
 
     plan = plan_for_persons(make, asked, 4)
@@ -166,8 +174,12 @@ def test_plans_use_up_the_budget_of_a_person_and_no_more(delta, relation, steps)
 
 def test_plans_whose_cost_is_not_gaussian_shrink_until_they_fit():
     def make(part):
-        bits = AcceptBits(2.0 * part.mu, 1)  # As many Gaussians, and more at small deltas.
-        return APlan(PrivacyCost(part.neighboring_relation, bits=(bits, AcceptBits(0.1, 1))))
+        bits = BoundedRangeDecisions(
+            2.0 * part.mu, 1
+        )  # As many Gaussians, and more at small deltas.
+        return APlan(
+            PrivacyCost(part.neighboring_relation, decisions=(bits, BoundedRangeDecisions(0.1, 1)))
+        )
 
     plan = plan_for_persons(make, Budget(1.0, 1e-6, "add_or_remove_one"), 4)
     assert 0.8 < plan.cost.epsilon(1e-6) <= 1.0

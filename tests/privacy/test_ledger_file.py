@@ -19,7 +19,7 @@ from sklearn.datasets import make_classification
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.privacy import (
-    AcceptBits,
+    BoundedRangeDecisions,
     PoissonGaussian,
     PrivacyCost,
     PrivacyLedger,
@@ -39,15 +39,17 @@ EVERYTHING = PrivacyCost(
     mu=np.float64(0.1) / 3,
     sampled=(SampledGaussian(30.0, 1 / 3, 10), SampledGaussian(31.0, 0.1, np.int64(7))),
     counted=(PoissonGaussian(100.0, 0.7, 3),),
-    bits=(AcceptBits(1e-3 / 7, 20),),
+    decisions=(BoundedRangeDecisions(1e-3 / 7, 20),),
     rho=1e-4 / 7,
 )
 OF_ALL_KINDS = dataclasses.replace(
     EVERYTHING,
-    failure=1e-7 / 3,
-    pure=(PureMechanism(0.1 + 0.2, 3),),
-    selected=(
-        SelectedRun((SMALL, PrivacyCost("replace_one", pure=(PureMechanism(1 / 3),))), 5.0, np.inf),
+    failure_probability=1e-7 / 3,
+    pure_events=(PureMechanism(0.1 + 0.2, 3),),
+    selection_events=(
+        SelectedRun(
+            (SMALL, PrivacyCost("replace_one", pure_events=(PureMechanism(1 / 3),))), 5.0, np.inf
+        ),
     ),
 )
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -111,7 +113,7 @@ def test_relations_do_not_mix(path):
 
 @pytest.mark.parametrize("budget", [(np.inf, 1e-6), (3.0, 0.0)])
 def test_budgets_without_a_ceiling_and_pure_ones(tmp_path, budget):
-    bits = PrivacyCost("replace_one", bits=(AcceptBits(0.1, 10),))
+    bits = PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(0.1, 10),))
     PrivacyLedger(*budget, path=tmp_path / "a").reserve(bits)
     ledger = PrivacyLedger.open(tmp_path / "a")
     ledger.reserve(bits)

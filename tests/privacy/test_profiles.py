@@ -26,7 +26,7 @@ LAWS = [(10.0, 1.0), (10.0, 0.0), (4.0, 0.5), (3.0, math.inf), (30.0, 2.0)]
 
 
 def pure(level, count=1):
-    return PrivacyCost("replace_one", pure=(PureMechanism(level, count),))
+    return PrivacyCost("replace_one", pure_events=(PureMechanism(level, count),))
 
 
 def gaussian(mu):
@@ -34,7 +34,7 @@ def gaussian(mu):
 
 
 def selected(cost, mean, shape):
-    return PrivacyCost("replace_one", selected=(SelectedRun((cost,), mean, shape),))
+    return PrivacyCost("replace_one", selection_events=(SelectedRun((cost,), mean, shape),))
 
 
 def hockey_stick(p, q, epsilon):
@@ -205,7 +205,7 @@ def test_a_person_in_every_part_pays_for_every_part_unless_it_is_promised_that_n
         in_parallel(fits[0])
     assert in_parallel(*fits, one_part_per_person=True) == fits[1]
     assert sum(fits[1:], fits[0]).mu == pytest.approx(0.5)
-    scored = PrivacyCost(relation, pure=(PureMechanism(0.5),))
+    scored = PrivacyCost(relation, pure_events=(PureMechanism(0.5),))
     both = in_parallel(*fits, scored, one_part_per_person=True)
     assert both.epsilon(DELTA) == fits[1].epsilon(DELTA)
 

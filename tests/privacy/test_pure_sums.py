@@ -18,7 +18,7 @@ from skdpbayes.metrics import (
     dp_log_loss,
     dp_mean_score,
 )
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, cost
+from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger, cost
 from skdpbayes.privacy.conversions import decimal_exact, round_down, round_up
 from skdpbayes.privacy.losses import PureMechanism
 
@@ -26,7 +26,7 @@ y = np.arange(1000) % 2
 
 
 def pure(level, count=1):
-    return PrivacyCost("replace_one", pure=(PureMechanism(level, count),))
+    return PrivacyCost("replace_one", pure_events=(PureMechanism(level, count),))
 
 
 SCORES = {
@@ -116,7 +116,7 @@ def exact_delta(parts, epsilon):
 )
 def test_equal_mechanisms_compose_at_once_from_above_and_closely(parts):
     parts = tuple(PureMechanism(*part) for part in parts)
-    composed = PrivacyCost("replace_one", pure=parts)
+    composed = PrivacyCost("replace_one", pure_events=parts)
     for share in (0.05, 0.2, 0.5):
         epsilon = share * composed.pure_epsilon
         exact, computed = exact_delta(parts, epsilon), composed._exact_delta(epsilon)
@@ -124,7 +124,9 @@ def test_equal_mechanisms_compose_at_once_from_above_and_closely(parts):
 
 
 def test_large_levels_take_no_memory():
-    composed = PrivacyCost("replace_one", pure=(PureMechanism(1e5, 1000), PureMechanism(30.0, 5)))
+    composed = PrivacyCost(
+        "replace_one", pure_events=(PureMechanism(1e5, 1000), PureMechanism(30.0, 5))
+    )
     assert composed.epsilon(1e-6) <= composed.pure_epsilon == 1e8 + 150.0
 
 
@@ -148,7 +150,7 @@ def test_a_long_history_without_a_ceiling_composes_losses_once(monkeypatch):
 def test_what_is_left_of_thousands_of_charges_is_found_with_few_compositions(monkeypatch):
     parts = tuple(PureMechanism(0.01 * level, 500) for level in range(1, 21))
     ledger, made = PrivacyLedger(200.0, 1e-6), []
-    ledger.reserve(PrivacyCost("replace_one", pure=parts))
+    ledger.reserve(PrivacyCost("replace_one", pure_events=parts))
     compose = PureMechanism.composed
     monkeypatch.setattr(
         PureMechanism, "composed", lambda self, *args: made.append(self) or compose(self, *args)
@@ -161,7 +163,8 @@ def test_what_is_left_of_thousands_of_charges_is_found_with_few_compositions(mon
 def test_large_pure_losses_cost_what_they_are_and_take_no_large_grid(level):
     """Of randomised response nearly all losses are the largest, also where exp(level) is no double."""
     first, second = (
-        PrivacyCost("replace_one", pure=(PureMechanism(share * level),)) for share in (0.3, 0.7)
+        PrivacyCost("replace_one", pure_events=(PureMechanism(share * level),))
+        for share in (0.3, 0.7)
     )
     cost = first + second
     assert 0.999 * level < cost.epsilon(1e-6) <= cost.epsilon(0.0) == pytest.approx(level)
@@ -172,8 +175,11 @@ def test_large_pure_losses_cost_what_they_are_and_take_no_large_grid(level):
 BEYOND_CURVES = {
     "delta": (1e-15, {"mu": 1.0, "pure": (PureMechanism(1e5),)}),
     "loss": (1e-5, {"mu": 1.0, "pure": (PureMechanism(1e7),)}),
-    "range": (1e-5, {"mu": 1.0, "bits": (AcceptBits(100.0, 1),)}),
-    "both": (1e-15, {"mu": 1.0, "bits": (AcceptBits(0.1, 2),), "pure": (PureMechanism(300.0),)}),
+    "range": (1e-5, {"mu": 1.0, "bits": (BoundedRangeDecisions(100.0, 1),)}),
+    "both": (
+        1e-15,
+        {"mu": 1.0, "bits": (BoundedRangeDecisions(0.1, 2),), "pure": (PureMechanism(300.0),)},
+    ),
     "rho": (1e-5, {"rho": 0.5, "pure": (PureMechanism(1e5),)}),
 }
 
@@ -183,7 +189,9 @@ def test_what_has_no_curve_costs_a_sum_of_epsilons_at_most(name):
     delta, parts = BEYOND_CURVES[name]
     whole = PrivacyCost("replace_one", **parts)
     rest = PrivacyCost("replace_one", mu=whole.mu, rho=whole.rho).epsilon(delta)
-    alone = PrivacyCost("replace_one", pure=whole.pure, bits=whole.bits).pure_epsilon
+    alone = PrivacyCost(
+        "replace_one", pure_events=whole.pure_events, decisions=whole.decisions
+    ).pure_epsilon
     found = whole.epsilon(delta)
     assert max(alone / 2.0, rest) <= found <= (alone + rest) * (1.0 + 1e-12)
     assert whole.delta(found * (1.0 + 1e-9)) <= delta * (1.0 + 1e-3)

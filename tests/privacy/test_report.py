@@ -15,7 +15,7 @@ from skdpbayes import (
 )
 from skdpbayes.audit import audit_scores
 from skdpbayes.privacy import (
-    AcceptBits,
+    BoundedRangeDecisions,
     Budget,
     PrivacyCost,
     PrivacyLedger,
@@ -156,7 +156,7 @@ class Whole:
     """Something of several steps, that knows what it released."""
 
     def _privacy_account(self):
-        cost = PrivacyCost("replace_one", mu=0.1, bits=(AcceptBits(0.01, 3),))
+        cost = PrivacyCost("replace_one", mu=0.1, decisions=(BoundedRangeDecisions(0.01, 3),))
         steps = ({"estimator": "scaler"}, {"estimator": "model"})
         return Account("pipeline", cost, Budget(1.0, 1e-6), steps, warnings=("a leak",))
 

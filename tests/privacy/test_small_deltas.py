@@ -20,7 +20,7 @@ from skdpbayes.models import TargetBounds
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import (
-    AcceptBits,
+    BoundedRangeDecisions,
     Budget,
     PoissonGaussian,
     PrivacyCost,
@@ -112,10 +112,12 @@ def test_zcdp_of_any_size_is_converted_without_a_warning(rho):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize(("level", "count"), [(0.01, 1), (2.0, 1), (0.5, 7), (3.0, 40)])
 def test_no_pure_cost_is_below_that_of_randomised_responses(level, count, delta):
-    pure = PrivacyCost("replace_one", pure=(PureMechanism(level, count),)).epsilon(delta)
+    pure = PrivacyCost("replace_one", pure_events=(PureMechanism(level, count),)).epsilon(delta)
     assert pure <= level * count * (1 + 1e-12)
     assert exact_delta_of_responses(level, count, pure + 1e-12) <= delta
-    bits = PrivacyCost("replace_one", bits=(AcceptBits(2 * level, count),)).epsilon(delta)
+    bits = PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(2 * level, count),)).epsilon(
+        delta
+    )
     assert exact_delta_of_responses(level, count, bits + 1e-12) <= delta
 
 
@@ -133,22 +135,24 @@ FORMS = {
     "mu": GAUSSIAN,
     "rho": PrivacyCost("replace_one", rho=0.2),
     "mu and rho": PrivacyCost("replace_one", mu=0.5, rho=0.2),
-    "pure": PrivacyCost("replace_one", pure=(PureMechanism(0.5, 3),)),
-    "bits": PrivacyCost("replace_one", bits=(AcceptBits(0.1, 20),)),
-    "mu and bits": PrivacyCost("replace_one", mu=0.5, bits=(AcceptBits(0.1, 20),)),
+    "pure": PrivacyCost("replace_one", pure_events=(PureMechanism(0.5, 3),)),
+    "bits": PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(0.1, 20),)),
+    "mu and bits": PrivacyCost("replace_one", mu=0.5, decisions=(BoundedRangeDecisions(0.1, 20),)),
     "sampled": PrivacyCost("replace_one", sampled=(SampledGaussian(2.0, 0.1, 10),)),
     "sampled and rho": PrivacyCost(
         "replace_one", rho=0.1, sampled=(SampledGaussian(2.0, 0.1, 10),)
     ),
     "counted": PrivacyCost("replace_one", counted=(PoissonGaussian(2.0, 0.1, 10),)),
-    "selected": PrivacyCost("replace_one", selected=(SelectedRun((GAUSSIAN,), 5.0),)),
+    "selected": PrivacyCost("replace_one", selection_events=(SelectedRun((GAUSSIAN,), 5.0),)),
     "the worse of two": PrivacyCost(
         "replace_one",
-        selected=(SelectedRun((GAUSSIAN, PrivacyCost("replace_one", rho=0.3))),),
+        selection_events=(SelectedRun((GAUSSIAN, PrivacyCost("replace_one", rho=0.3))),),
     ),
-    "failure": PrivacyCost("replace_one", mu=0.7, failure=1e-20),
-    "small failure": PrivacyCost("replace_one", mu=0.7, failure=1e-301),
-    "persons": PrivacyCost("replace_one_person", mu=0.7, bits=(AcceptBits(0.1, 20),)),
+    "failure": PrivacyCost("replace_one", mu=0.7, failure_probability=1e-20),
+    "small failure": PrivacyCost("replace_one", mu=0.7, failure_probability=1e-301),
+    "persons": PrivacyCost(
+        "replace_one_person", mu=0.7, decisions=(BoundedRangeDecisions(0.1, 20),)
+    ),
 }
 
 

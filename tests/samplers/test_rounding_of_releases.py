@@ -131,7 +131,7 @@ def test_what_is_charged_for_a_mixture_s_statistics_covers_what_is_proved(kind):
                 reference = MixtureState(kind, np.ones(k), means, factors)
                 for n in (1, 10**4, 10**9, 10**12):
                     chain = BLOCK + n / BLOCK + 7 * d + k + 81
-                    square = (6.6 * d + 6.4) * reference.steepness() ** 2
+                    square = (6.6 * d + 6.4) * reference.rounding_amplification() ** 2
                     proved = 1.03 * UNIT_ROUNDOFF * n * (chain + square)
                     charged = inflation(n, "replace_one", reference) - 1.0
                     assert charged / 2.0 >= proved * (1 - 1e-9) - 1e-15

@@ -58,7 +58,7 @@ class AllIterates(NamedTuple):
         """Number of steps can be accounted for, and how many the rule takes at most."""
         return most_steps(chain.sampling_rate)
 
-    def quiet_step(self, chain, temperature):
+    def batch_safe_step(self, chain, temperature):
         """The step beyond which batches would cost more than the full table."""
         return math.inf
 
@@ -174,7 +174,7 @@ class LastIterate(NamedTuple):
             most = min(MAX_STEPS, COMPOSABLE_BATCHES * chain.n_draws)
         return most, most
 
-    def quiet_step(self, chain, temperature):
+    def batch_safe_step(self, chain, temperature):
         """The step beyond which batches would cost clearly more than the full table."""
         if self.n_batches == 1 or not chain.budget.is_private:
             return math.inf
@@ -229,7 +229,7 @@ class LastIterate(NamedTuple):
         """``mu^2`` of a segment of any steps, for the batch in which the differing record costs most."""
         sizes = step * np.arange(1, n_steps + 1) ** -chain.step_decay
         contraction = np.maximum(0.0, 1 - sizes * chain.geometry.slowest(temperature))
-        unrounded = chain.budget.records_moved * chain.bounds.gradient_bound
+        unrounded = chain.budget.sensitivity_factor * chain.bounds.gradient_bound
         shifts = self.n_batches * unrounded * sizes
         noise = np.sqrt(2 * sizes * temperature)
         smallest = noise[-1]

@@ -231,7 +231,7 @@ def complete(plan, moment, chain):
 
     def path_at(norm):
         geometry = _whitened_geometry(plan, transform, floor, norm)
-        return chain.plan_at_paid_noise(
+        return chain.plan_for_noise_multiplier(
             geometry,
             plan.n_samples,
             plan.noise_multiplier,
@@ -349,7 +349,7 @@ def moment_noise(bounds, n_samples, budget, multiplier):
     # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
     chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
     sums = 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records
-    sensitivity = math.sqrt(budget.records_moved) * bounds.row_norm**2 * sums
+    sensitivity = math.sqrt(budget.sensitivity_factor) * bounds.row_norm**2 * sums
     return sensitivity / sensitivity_after_rounding(multiplier, bounds.block_length**2)
 
 
@@ -550,7 +550,7 @@ def run_reference(plan, chain, target, generator, verbose):
         chain = clone(chain).set_params(friction=0.5 * largest**-0.5)
     if resolve_auto(chain.burn_in) is None:
         chain = clone(chain).set_params(burn_in=BURN_IN[1])
-    path = chain.plan_at_paid_noise(
+    path = chain.plan_for_noise_multiplier(
         _RoundGeometry(bounds, plan.n_samples, largest=largest),
         plan.n_samples,
         plan.noise_multiplier,

@@ -285,7 +285,7 @@ class Release(Protocol):
     def most_steps(self, chain):
         """Number of steps can be accounted for, and how many the rule takes at most."""
 
-    def quiet_step(self, chain, temperature):
+    def batch_safe_step(self, chain, temperature):
         """The step beyond which batches would cost more than the full table."""
 
     def limit(self, chain, temperature):
@@ -358,7 +358,7 @@ class Chain:
     @property
     def sensitivity(self):
         """``s``: how far one record can move a gradient of the full table."""
-        return self.record_bound * self.budget.records_moved
+        return self.record_bound * self.budget.sensitivity_factor
 
     def time(self, temperature):
         """Diffusion time in which the slowest direction relaxes as often as is wanted."""
@@ -409,7 +409,7 @@ def well_damped_step(chain, temperature):
     return min(
         chain.dynamics.longest_step(chain.geometry, temperature),
         heat_limited_step(chain, temperature),
-        chain.release.quiet_step(chain, temperature),
+        chain.release.batch_safe_step(chain, temperature),
     )
 
 
@@ -992,7 +992,7 @@ def plan_clipped(sampler, bounds, n_samples, budget, rate, temperature, n_steps,
     multiplier, cost = path_multiplier(bounds, budget, rate, steps)
     friction = None if sampler.is_overdamped else sampler.friction_or(FRICTION)
     geometry = ClippedGeometry(bounds, n_samples, friction=friction)
-    plan = sampler.plan_at_paid_noise(
+    plan = sampler.plan_for_noise_multiplier(
         geometry,
         n_samples,
         multiplier,

@@ -183,7 +183,7 @@ class LangevinSampler(TemperedSampler):
         """The plan of a path's start, or None if it is zero."""
         return None
 
-    def plan_at_paid_noise(
+    def plan_for_noise_multiplier(
         self,
         geometry: Any,
         n_samples: int,

@@ -250,9 +250,9 @@ def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, d
             potential = proposed
             for j in range(theta.size):
                 theta[j] = proposal[j]
-        if clock.wanted_acceptance > 0.0 and state[_SPENT] < clock.burnt:
+        if clock.target_acceptance > 0.0 and state[_SPENT] < clock.burn_in_end:
             gain = (state[_STEPS] + _PATIENCE) ** -0.6
-            scale = state[_SCALE] * math.exp(gain * (accepted - clock.wanted_acceptance))
+            scale = state[_SCALE] * math.exp(gain * (accepted - clock.target_acceptance))
             state[_SCALE] = min(max(scale, 1.0 / LARGEST_CHANGE), LARGEST_CHANGE)
         while state[_DRAWN] < marks.size and state[_SPENT] >= marks[int(state[_DRAWN])]:
             for j in range(theta.size):

@@ -20,7 +20,7 @@ from ...privacy.conversions import boundary, smallest_within, zcdp_epsilon
 from ...privacy.cost import PrivacyCost
 from ...privacy.losses import (
     LARGEST_BATCH_RATIO,
-    AcceptBits,
+    BoundedRangeDecisions,
     PoissonGaussian,
     accept_range,
     sensitivity_factor,
@@ -48,16 +48,16 @@ class Clock(NamedTuple):
         A step is charged so many times its squared distance; 0 charges 1 for any step.
     total : float
         No step is made that would pass it.
-    burnt : float
+    burn_in_end : float
         Where burn-in ends.
-    wanted_acceptance : float
+    target_acceptance : float
         At which step sizes are aimed until then; 0 leaves them alone.
     """
 
     coefficient: float
     total: float
-    burnt: float
-    wanted_acceptance: float
+    burn_in_end: float
+    target_acceptance: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +158,8 @@ class MetropolisPlan(Plan):
 
     def draw_marks(self):
         """Return where the clock stands when the draws are kept: evenly spaced after burn-in."""
-        spacing = (self.clock.total - self.clock.burnt) / self.n_draws
-        marks = self.clock.burnt + spacing * np.arange(1, self.n_draws + 1)
+        spacing = (self.clock.total - self.clock.burn_in_end) / self.n_draws
+        marks = self.clock.burn_in_end + spacing * np.arange(1, self.n_draws + 1)
         # Sums of many charges fall short of the total by rounding.
         return np.minimum(marks, self.clock.total) * (1 - 1e-9)
 
@@ -311,8 +311,8 @@ class Kernel:
         if self.rule == "metropolis" and not self.noisy:
             return PrivacyCost(self.relation, mu=math.inf)
         if not self.noisy:
-            bits = AcceptBits(float(self._range(bound, ratio)), n_steps)
-            return PrivacyCost(self.relation, bits=(bits,))
+            bits = BoundedRangeDecisions(float(self._range(bound, ratio)), n_steps)
+            return PrivacyCost(self.relation, decisions=(bits,))
         deviation = math.sqrt(noise_variance)
         if ratio == 0:
             mu = self._shift(bound, noise_variance) / deviation * math.sqrt(n_steps)
@@ -565,7 +565,7 @@ def evaluate_candidates(problem, temperature, distance, ratio, noise):
     acceptance = problem.kernel.acceptance(np.sqrt(variance))
     relaxing = np.maximum(acceptance * square / (2.0 * d * deviation**2), 1e-200)
     way = _WAY_SHARE * math.sqrt(d / precision)
-    forgetting = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) * deviation / distance))
+    damping_time = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) * deviation / distance))
     size = np.where(ratio == 0, n, n * bound * (1.0 + 1.0 / np.maximum(ratio, 1e-300)))
     every = Candidates(
         temperature=temperature,
@@ -577,7 +577,7 @@ def evaluate_candidates(problem, temperature, distance, ratio, noise):
         acceptance=acceptance,
         relaxing=relaxing,
         affordable=_affordable(problem, bound, ratio, noise, size),
-        burn_in=way * math.sqrt(d) / (_SPEED * distance) + forgetting / relaxing,
+        burn_in=way * math.sqrt(d) / (_SPEED * distance) + damping_time / relaxing,
         seconds=np.where(ratio == 0, step_seconds(d, n, True), step_seconds(d, size, False)),
     )
     return Candidates(*(values.ravel() for values in np.broadcast_arrays(*every)))

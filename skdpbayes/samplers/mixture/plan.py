@@ -137,7 +137,7 @@ def search_phases(model, n_samples, budget):
     bounds, shares = statistics_bounds(model), search_shares(model)
     rounding = sum_inflation(n_samples, bounds.n_parameters, budget.neighboring_relation) - 1.0
     inflation = 1.0 + _STATISTICS_ROUNDING * rounding
-    sensitivity = math.sqrt(budget.records_moved) * STATISTICS_NORM * inflation
+    sensitivity = math.sqrt(budget.sensitivity_factor) * STATISTICS_NORM * inflation
     # Statistics of all cells are one vector, rounded to the lattice of its noise.
     triangular = model.n_features * (model.n_features + 3) // 2 + 1
     size = CELLS * model.n_components * triangular
@@ -278,7 +278,7 @@ class RoundsPlan(MixturePlan):
         return N_TOGETHER
 
     @property
-    def widening(self):
+    def interval_inflation(self):
         """How much wider privacy makes intervals, about: of weights, means, and covariances.
 
         For components of equal weight that are apart. On a component's ``N`` records a count, a mean and a
@@ -300,7 +300,7 @@ class RoundsPlan(MixturePlan):
             for scales, multiplier in zip(self.scales, self.round_multipliers, strict=True)
         ]
         last = np.array(each[-self.n_together :])
-        return math.sqrt(self.budget.records_moved / np.sum(last**-2.0))
+        return math.sqrt(self.budget.sensitivity_factor / np.sum(last**-2.0))
 
     @property
     def supported_components(self):
@@ -337,7 +337,7 @@ class RoundsPlan(MixturePlan):
         lines["steps"] = f"{self.n_steps} rounds in the components' own coordinates"
         search = SHARE_OF_FIRST_LOOK if len(self.phases) == 1 else sum(SHARES.values())
         lines["spent on"] = f"search {search:.0%}, rounds {1 - search:.0%} of mu^2"
-        weights, means, covariances = self.widening
+        weights, means, covariances = self.interval_inflation
         lines["intervals"] = (
             f"about {weights:.2g} (weights), {means:.2g} (means) and {covariances:.2g} (covariances) times "
             "as wide as without privacy, for equal, well separated components"
@@ -367,7 +367,7 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
     ValueError
         If there are too many statistics.
     """
-    size = release_size(model)
+    size = release_mean_square(model)
     if size > LARGEST_MIXTURE_SIZE:
         raise ValueError(
             f"n_components={model.n_components} with covariance_type={model.covariance_type!r} of "
@@ -407,12 +407,12 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
 
 def with_fewer(model):
     """A model with as many of its components as a round may release."""
-    while model.n_components > 1 and release_size(model) > LARGEST_MIXTURE_SIZE:
+    while model.n_components > 1 and release_mean_square(model) > LARGEST_MIXTURE_SIZE:
         model = model._replace(n_components=model.n_components - 1)
     return model
 
 
-def release_size(model):
+def release_mean_square(model):
     """Number of numbers a round releases."""
     return model.n_components * statistics_length(model.covariance_type, model.n_features)
 
@@ -422,7 +422,7 @@ def _scales(model, n_samples, budget, multipliers):
     d, kind, count = model.n_features, model.covariance_type, n_samples / model.n_components
     one = model.n_components == 1
     near, far = (scales_for(kind, d, r) for r in (REACH_OF_ONE if one else REACH, LONG_REACH))
-    noise = math.sqrt(budget.records_moved) * far.norm * multipliers[-1] / count
+    noise = math.sqrt(budget.sensitivity_factor) * far.norm * multipliers[-1] / count
     entries = {"diag": d / 4.0, "spherical": d / 4.0}.get(kind, d * (d + 1) / 8.0)
     cost = entries * (noise / far.second) ** 2 + 0.5 * d * (noise / far.mean) ** 2
     last = far if one or cost < _CHEAP else near

@@ -84,7 +84,7 @@ class MixtureState(NamedTuple):
             self.covariance_type, counts / counts.sum() * self.counts.sum(), means, factors
         )
 
-    def steepness(self):
+    def rounding_amplification(self):
         """Return what rounding of a row can be multiplied by in its coordinates."""
         inverse = 1.0 / self.factors if self.factors.ndim == 2 else inv(self.factors)
         norms = np.linalg.norm(inverse.reshape(len(inverse), -1), axis=1)
@@ -226,7 +226,7 @@ def inflation(n_samples, relation, reference):
     and blocks.
     """
     n = covered_records(n_samples, relation)
-    steep = reference.steepness()
+    steep = reference.rounding_amplification()
     of_row = (reference.means.shape[1] + 8) * (16.0 + 8.0 * steep**2)
     chain = BLOCK_ROWS + n / BLOCK_ROWS
     return 1.0 + 4.0 * UNIT_ROUNDOFF * n * (chain + of_row)

@@ -46,7 +46,7 @@ def run_rounds(plan, table, generator, verbose):
     """Carry out a `RoundsPlan`."""
     with progress_bar(plan.n_updates, plan.name, verbose) as advance:
         released = Rounds(plan, table, generator, advance)
-        released.look_around()
+        released.run_rounds()
     posterior = released.posterior()
     draws = posterior.draw(plan.n_draws, generator)
     return Released(draws, released.plan, other={"posterior": posterior})
@@ -95,12 +95,12 @@ class Rounds:
         """Take over how many components there are."""
         self.plan = self.plan.with_components(len(self.at.counts))
 
-    def look_around(self):
+    def run_rounds(self):
         """Release statistics round by round, each around the mode given those before."""
         n_rounds = len(self.plan.round_multipliers)
         for number, multiplier in enumerate(self.plan.round_multipliers):
-            widening = _WIDENING[number] if number < len(_WIDENING) else 1.0
-            self.release(self.at.widened(widening), self.plan.scales[number], multiplier)
+            interval_inflation = _WIDENING[number] if number < len(_WIDENING) else 1.0
+            self.release(self.at.widened(interval_inflation), self.plan.scales[number], multiplier)
             if number == n_rounds - 1:
                 self.at = self._settled(self.at, _LAST_REPEATS)
                 continue
@@ -121,9 +121,9 @@ class Rounds:
     def release(self, reference, scales, multiplier):
         """Add a look at statistics around a reference."""
         plan, budget = self.plan, self.plan.budget
-        room = inflation(plan.n_samples, budget.neighboring_relation, reference)
+        rounding_inflation = inflation(plan.n_samples, budget.neighboring_relation, reference)
         sums = total(local_sums, self.table, reference, scales)
-        bound = np.sqrt(budget.records_moved) * scales.norm * room
+        bound = np.sqrt(budget.sensitivity_factor) * scales.norm * rounding_inflation
         noise = bound / sensitivity_after_rounding(multiplier, sums.size)
         # Proposition 36.
         sums = release_vector(sums, noise, self.generator, mu=1.0 / multiplier)

@@ -71,14 +71,14 @@ class Columns(NamedTuple):
     ----------
     means, squares : ndarray
         Posterior means of ``m`` and ``s``.
-    mean_doubts, square_doubts : ndarray
+    mean_variances, square_variances : ndarray
         Their variances.
     """
 
     means: np.ndarray
     squares: np.ndarray
-    mean_doubts: np.ndarray
-    square_doubts: np.ndarray
+    mean_variances: np.ndarray
+    square_variances: np.ndarray
 
 
 def estimate_columns(means, squares, of_means, noise):
@@ -91,10 +91,10 @@ def estimate_columns(means, squares, of_means, noise):
     of_means, noise : float
         ``t`` and ``e``.
     """
-    usual = max(float(squares.sum()), _LEAST_TRACE * noise * math.sqrt(squares.size))
-    usual = min(usual / squares.size, 1.0)
-    top = max(float(squares.max()) + 5.0 * noise, usual)
-    grid = np.geomspace(_LEAST_SQUARE * usual, top, _N_POINTS)
+    prior_value = max(float(squares.sum()), _LEAST_TRACE * noise * math.sqrt(squares.size))
+    prior_value = min(prior_value / squares.size, 1.0)
+    top = max(float(squares.max()) + 5.0 * noise, prior_value)
+    grid = np.geomspace(_LEAST_SQUARE * prior_value, top, _N_POINTS)
     cells = np.gradient(grid) ** 2 / 12.0
     centres, spreads = _parts(grid)
     # Arrays are of shape (n_parts, n_features, n_points) from here on.
@@ -102,7 +102,7 @@ def estimate_columns(means, squares, of_means, noise):
     variances, of_cells = of_means**2 + spreads[:, None], noise**2 + cells
     logs = -0.5 * (np.log(variances) + off**2 / variances)
     logs -= 0.5 * (np.log(of_cells) + off_squares**2 / of_cells)
-    priors = np.array([_log_prior(grid, shape, usual) for shape in _SHAPES])
+    priors = np.array([_log_prior(grid, shape, prior_value) for shape in _SHAPES])
     logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
     priors = np.exp(priors - priors[0])
@@ -117,8 +117,8 @@ def estimate_columns(means, squares, of_means, noise):
     # Noise may have left less than nothing.
     at = np.maximum(grid + share * off_squares, 0.5 * grid)
     mean = np.sum(joint * at, axis=1)
-    doubts = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
-    return Columns(found, mean, np.maximum(seconds - found**2, 0.0), doubts)
+    variances_of_squares = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
+    return Columns(found, mean, np.maximum(seconds - found**2, 0.0), variances_of_squares)
 
 
 def _parts(grid):
@@ -132,9 +132,9 @@ def _parts(grid):
     )
 
 
-def _log_prior(grid, shape, usual):
+def _log_prior(grid, shape, prior_value):
     """Return logarithms of the masses of a gamma law on a grid that is even in logarithms."""
-    logs = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
+    logs = gamma.logpdf(grid, shape, scale=prior_value / shape) + np.log(grid)
     return logs - logsumexp(logs)
 
 
@@ -207,7 +207,7 @@ class Coordinates:
     norm: float
     row_norm: float
 
-    def reach(self, family, point, theta):
+    def logit_bound(self, family, point, theta):
         """Return what bounds logits at a point, which is ``theta`` in the coordinates of the rows.
 
         With two classes, the logit of a record of norm ``C`` along the point; otherwise the most by which
@@ -228,13 +228,13 @@ class Coordinates:
         """
         return self.inflation_within(plan, self.row_norm * float(np.linalg.norm(theta)), power)
 
-    def inflation_within(self, plan, reach, power=1):
-        """`inflation` where no logit exceeds ``reach`` times the bound on residuals."""
+    def inflation_within(self, plan, logit_bound, power=1):
+        """`inflation` where no logit exceeds ``logit_bound`` times the bound on residuals."""
         length = len(self.transform)
         n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
         growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
         chain = MOMENT_ROWS + n / MOMENT_ROWS
-        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + reach)
+        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logit_bound)
         return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth**power * operations
 
 
@@ -338,16 +338,18 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     second = moment[:-1, :-1] / n_samples / unit
     columns = estimate_columns(means, np.diag(second), of_mean, noise)
     mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
-    doubts = columns.square_doubts + 4.0 * mean**2 * columns.mean_doubts
-    variances = np.maximum(columns.squares - mean**2, _LEAST_VARIANCE * np.sqrt(doubts))
+    variances_of_squares = columns.square_variances + 4.0 * mean**2 * columns.mean_variances
+    variances = np.maximum(
+        columns.squares - mean**2, _LEAST_VARIANCE * np.sqrt(variances_of_squares)
+    )
     variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
-    np.fill_diagonal(uncertainty, doubts)
+    np.fill_diagonal(uncertainty, variances_of_squares)
     return Design(
         data_norm * mean,
         unit * covariance,
         unit**2 * uncertainty,
-        unit * float(columns.mean_doubts.mean()),
+        unit * float(columns.mean_variances.mean()),
     )
 
 
@@ -438,9 +440,11 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     means, squares = moment[-1, :-1] / (n_records * constant), np.diag(moment)[:-1] / n_records
     variances = squares - means**2 + of_means**2
     deviations = np.hypot(noise, 2.0 * means * of_means)
-    usual = USUAL_VARIANCE * half_width(data_norm, length) ** 2
+    prior_value = USUAL_VARIANCE * half_width(data_norm, length) ** 2
     quantile = float(ndtri(1.0 - _FALSE_ALARMS / length))
-    is_hidden = (variances < INVISIBLE * deviations) & (variances + quantile * deviations < usual)
+    is_hidden = (variances < INVISIBLE * deviations) & (
+        variances + quantile * deviations < prior_value
+    )
     may_indicate = np.abs(squares - means) < _FAR * math.hypot(noise, of_means)
     may_indicate &= means > -_FAR * of_means
     is_hidden &= ~(may_indicate & (means > _INDICATED * of_means))
@@ -471,14 +475,16 @@ def _shrunk(seen, noise, variances):
     """The posterior mean of a covariance, and about the variances of its entries off the diagonal."""
     deviations = np.sqrt(variances)
     units = np.outer(deviations, deviations)
-    correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
+    correlation, posterior_variance = _correlations(seen, units, noise**2 / 2.0)
     values, vectors = eigh(correlation)
     squares = vectors**2
-    doubts = 2.0 * np.sum(squares * (doubt @ squares), axis=0)
-    values = np.maximum((values + np.sqrt(values**2 + 4.0 * doubts)) / 2.0, _LEAST_EIGENVALUE)
+    variances_of_squares = 2.0 * np.sum(squares * (posterior_variance @ squares), axis=0)
+    values = np.maximum(
+        (values + np.sqrt(values**2 + 4.0 * variances_of_squares)) / 2.0, _LEAST_EIGENVALUE
+    )
     correlation = (vectors * values) @ vectors.T
     norms = np.sqrt(np.diag(correlation))
-    return correlation * units / np.outer(norms, norms), doubt * units**2
+    return correlation * units / np.outer(norms, norms), posterior_variance * units**2
 
 
 def _correlations(seen, units, half):
@@ -492,16 +498,16 @@ def _correlations(seen, units, half):
         Variance of the noise.
     """
     length = len(seen)
-    mean, doubt = np.eye(length), np.zeros((length, length))
+    mean, posterior_variance = np.eye(length), np.zeros((length, length))
     if length == 1:
-        return mean, doubt
+        return mean, posterior_variance
     pairs = np.triu_indices(length, 1)
     unit = units[pairs]
     rare, r, noise = unit / units.max(), seen[pairs] / unit, half / unit**2
     laws = (_mixture(r, _OF_CORRELATIONS * rare ** (2.0 * power), noise) for power in _POWERS)
-    _, mean[pairs], doubt[pairs] = max(laws, key=lambda law: law[0])
+    _, mean[pairs], posterior_variance[pairs] = max(laws, key=lambda law: law[0])
     # The other half is still zero.
-    return mean + np.triu(mean, 1).T, doubt + doubt.T
+    return mean + np.triu(mean, 1).T, posterior_variance + posterior_variance.T
 
 
 def _mixture(r, prior, noise):
@@ -530,22 +536,22 @@ def _mixture(r, prior, noise):
     odds /= density
     share = prior / variances
     means = np.sum(odds * share, axis=0) * r
-    doubts = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
-    return np.sum(np.log(density) + top), means, doubts
+    variances_of_squares = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
+    return np.sum(np.log(density) + top), means, variances_of_squares
 
 
-def variance_component(squares, known, units, usual, worth, limits):
+def variance_component(squares, known, units, prior_value, worth, limits):
     """``s^2``, ``squares`` being those of normal numbers of variances ``known + s^2 units``.
 
     By moments that are weighted by their precision, together with what is usual, which is worth a number of
     numbers.
     """
-    square = usual
+    square = prior_value
     for _ in range(5):
         precision = (known + square * units) ** -2.0
         found = np.sum(precision * units * (squares - known)) / np.sum(precision * units**2)
         if worth:
             seen = np.sum(precision * (square * units) ** 2) / 2.0
-            found = (seen * found + worth * usual) / (seen + worth)
+            found = (seen * found + worth * prior_value) / (seen + worth)
         square = min(max(float(found), limits[0]), limits[1])
     return square

@@ -254,13 +254,13 @@ class Dispersion(NamedTuple):
     """What is believed of ``phi``: a value, and the deviation of what is not known."""
 
     value: float
-    doubt: float
+    log_sd: float
 
     @property
     def ends(self):
         """Two values, twice the deviation apart, of which none is below 1."""
-        low = max(1.0, self.value - self.doubt)
-        return low, low + 2.0 * self.doubt
+        low = max(1.0, self.value - self.log_sd)
+        return low, low + 2.0 * self.log_sd
 
 
 # What is believed before anything is released.
@@ -345,8 +345,8 @@ def dispersion_given(margins, logits, n_records, shifts):
     weights /= weights.sum()
     logs = np.log(_DISPERSIONS)
     mean = weights @ logs
-    doubt = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
-    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
+    log_sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
+    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * log_sd))
 
 
 def excess_zeros(histogram, logits, n_records, shifts):

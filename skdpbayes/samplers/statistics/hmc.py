@@ -169,7 +169,7 @@ def _round(surrogate, chains, state, generator):
     with _refusing_what_overflows():
         state, chance = _leap(chains.energy, state, step, chains.scale, generator)
         if surrogate.learns_scales:
-            state = _stretch(chains.energy, state, surrogate.n_scaled, generator)
+            state = _sandwich_factor(chains.energy, state, surrogate.n_scaled, generator)
     return state, chance
 
 
@@ -189,7 +189,7 @@ def _leap(energy, state, step, scale, generator):
     return _accepted(state, (u, value, force), change, generator)
 
 
-def _stretch(energy, state, n_scaled, generator):
+def _sandwich_factor(energy, state, n_scaled, generator):
     """Return states whose first coordinates are multiplied by numbers in some, as prior scales may be."""
     c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
     u = state[0].copy()

@@ -2,7 +2,7 @@
 
     t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N(0, s^2 I),      the sum ~ N(a(u), a'(u)) given rows and u
 
-    a(u) = (I + M) f(u),      f = S - S(0),      M with mean m given other releases, see `misfit`
+    a(u) = (I + M) f(u),      f = S - S(0),      M with mean m given other releases, see `score_discrepancy`
 
 With the basis of the eigenvectors of ``a'`` at the last point and its eigenvalues ``T``, and ``r`` the mean
 slope of the population over that at this point,
@@ -75,7 +75,7 @@ class ScoreDiscrepancy:
         ``B``.
     shares : ndarray of shape (n, n)
         The variances in the coordinates ``B``, row by row of ``M``.
-    doubtful : ndarray of shape (m,)
+    uncertain : ndarray of shape (m,)
         Which rows have an ``h``.
     pulls : ndarray of shape (m, n)
         ``C_i e_i`` of these in the coordinates ``B``.
@@ -92,7 +92,7 @@ class ScoreDiscrepancy:
     mean: np.ndarray
     factor: np.ndarray
     shares: np.ndarray
-    doubtful: np.ndarray
+    uncertain: np.ndarray
     pulls: np.ndarray
     excess: np.ndarray
     size: float
@@ -107,49 +107,55 @@ class ScoreDiscrepancy:
     @cached_property
     def parts(self):
         """Matrices ``P`` and ``Q``: variances of the entries of a score at ``centre`` are ``(f P)^2 Q``."""
-        own = np.zeros((self.doubtful.size, self.squares.size))
-        own[np.arange(self.doubtful.size), self.doubtful] = self.excess
+        own = np.zeros((self.uncertain.size, self.squares.size))
+        own[np.arange(self.uncertain.size), self.uncertain] = self.excess
         return (
             np.hstack([self.factor, self.factor @ self.pulls.T]),
             np.vstack([self.shares.T, own]),
         )
 
 
-def estimate_discrepancy(population, looks, curvatures, at, doubts=None):
+def estimate_discrepancy(synthetic_design, looks, curvatures, at, relative_variances=None):
     """The `ScoreDiscrepancy` given all releases.
 
     Parameters
     ----------
-    population : Population or NormalPopulation
+    synthetic_design : Population or NormalPopulation
     looks, curvatures : list of NoisyValue
         Scores, and curvatures, with the deviations of their noise.
     at : ndarray of shape (n,)
         The last point.
-    doubts : ndarray of shape (length,) or None, default=None
+    relative_variances : ndarray of shape (length,) or None, default=None
         ``h``, of a block; None is 0.
     """
-    n, centre = at.size, population.change(at[None])[0]
-    squares = np.tile(population.mean_squares, population.family.n_blocks)
+    n, centre = at.size, synthetic_design.change(at[None])[0]
+    squares = np.tile(synthetic_design.mean_squares, synthetic_design.family.n_blocks)
     squares = np.maximum(squares, 1e-9 * squares.max())
-    f = population.change(np.array([look.point for look in looks]).reshape(-1, n))
+    f = synthetic_design.change(np.array([look.point for look in looks]).reshape(-1, n))
     excess = np.array([look.value for look in looks]).reshape(-1, n) - f
     noises = np.array([look.noise**2 for look in looks])
     far = np.sum((f - centre) ** 2 / squares, axis=1)
     seen = [(f.T, excess.T, noises, far)]
-    matrix = population.curvature(at) if curvatures else None
+    matrix = synthetic_design.curvature(at) if curvatures else None
     for look in curvatures:
-        slope = population.curvature(look.point)
+        slope = synthetic_design.curvature(look.point)
         # Scores tell ``M`` on the way from 0, and curvatures how it goes on from there.
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
-    doubts = np.zeros(n) if doubts is None else np.tile(doubts, population.family.n_blocks)
-    doubts = np.where(doubts > _LEAST_DOUBT, np.minimum(doubts, _LARGEST_DOUBT), 0.0)
-    found = (_given(seen, size, squares, centre, doubts) for size in _SIZES)
+    relative_variances = (
+        np.zeros(n)
+        if relative_variances is None
+        else np.tile(relative_variances, synthetic_design.family.n_blocks)
+    )
+    relative_variances = np.where(
+        relative_variances > _LEAST_DOUBT, np.minimum(relative_variances, _LARGEST_DOUBT), 0.0
+    )
+    found = (_given(seen, size, squares, centre, relative_variances) for size in _SIZES)
     return max(found, key=lambda each: each[0])[1]
 
 
-def _given(seen, size, squares, centre, doubts):
+def _given(seen, size, squares, centre, relative_variances):
     """(log evidence, `ScoreDiscrepancy`) for a size."""
     n, of_size = squares.size, size**2 / squares.size
     precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
@@ -167,19 +173,19 @@ def _given(seen, size, squares, centre, doubts):
     turned = onto @ factor
     mean = turned * shares
     log_odds += np.sum(turned * mean) - np.log1p(prior * g).sum()
-    (doubtful,) = np.nonzero(doubts)
-    pulls = (shares * factor)[doubtful]
-    taken = 1.0 / of_size - 1.0 / (of_size + doubts[doubtful])
+    (uncertain,) = np.nonzero(relative_variances)
+    pulls = (shares * factor)[uncertain]
+    taken = 1.0 / of_size - 1.0 / (of_size + relative_variances[uncertain])
     # By rounding it might be 0, where a row is known to no digit.
-    least = of_size / (of_size + doubts[doubtful])
-    left = np.maximum(1.0 - taken * np.sum(pulls * factor[doubtful], axis=1), least)
-    excess, along = taken / left, np.sum(turned[doubtful] * pulls, axis=1)
-    mean[doubtful] += (excess * along)[:, None] * pulls
+    least = of_size / (of_size + relative_variances[uncertain])
+    left = np.maximum(1.0 - taken * np.sum(pulls * factor[uncertain], axis=1), least)
+    excess, along = taken / left, np.sum(turned[uncertain] * pulls, axis=1)
+    mean[uncertain] += (excess * along)[:, None] * pulls
     log_odds += np.sum(excess * along**2) - np.sum(
         np.log(left / np.maximum(1.0 - taken * of_size, least))
     )
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
-    known = mean @ factor.T, factor, shares, doubtful, pulls, excess
+    known = mean @ factor.T, factor, shares, uncertain, pulls, excess
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
 
@@ -422,7 +428,7 @@ def prior_predictive_p_values(surrogate, transform):
 
     Returns
     -------
-    surprises : ndarray of shape (n_groups,)
+    prior_predictive_p_values : ndarray of shape (n_groups,)
         Small where released labels say that a group's prior scale is too narrow.
     """
     # Post-processing.
@@ -640,12 +646,12 @@ def rarest_class(posterior, draws, constant):
     constant : float
         ``c``.
     """
-    population, back = posterior.surrogate.population, inv(posterior.transform)
-    contrasts = population.family.contrasts
+    synthetic_design, back = posterior.surrogate.synthetic_design, inv(posterior.transform)
+    contrasts = synthetic_design.family.contrasts
     # Whatever ``n v`` is: all rows of one class are a share of 1.
-    moved = in_parts(population.change, posterior.surrogate_points(draws))
-    moved = moved.reshape(len(draws), -1, len(back)) @ back[:, -1]
-    shares = moved / (constant * population.total_weight)
+    sensitivity_factor = in_parts(synthetic_design.change, posterior.surrogate_points(draws))
+    sensitivity_factor = sensitivity_factor.reshape(len(draws), -1, len(back)) @ back[:, -1]
+    shares = sensitivity_factor / (constant * synthetic_design.total_weight)
     # Of two classes the last is what is counted, and the other one is the rest.
     shares = shares @ contrasts.T if len(contrasts) > 2 else np.hstack([-shares, shares])
     shares = np.clip(shares + 1.0 / len(contrasts), 0.0, 1.0)
@@ -663,7 +669,7 @@ class LogisticSurrogate(WithPrior):
 
     Attributes
     ----------
-    population : Population or NormalPopulation
+    synthetic_design : Population or NormalPopulation
     prior : Prior
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
@@ -671,7 +677,7 @@ class LogisticSurrogate(WithPrior):
         ``t``.
     noise : float
         ``s``.
-    misfit : ScoreDiscrepancy
+    score_discrepancy : ScoreDiscrepancy
     origin : ndarray of shape (n,)
         ``S(0)``.
     slope : float
@@ -684,12 +690,12 @@ class LogisticSurrogate(WithPrior):
         Where to look for the mode.
     """
 
-    population: Population | NormalPopulation
+    synthetic_design: Population | NormalPopulation
     prior: Prior
     scales: np.ndarray
     target: np.ndarray
     noise: float
-    misfit: ScoreDiscrepancy
+    score_discrepancy: ScoreDiscrepancy
     origin: np.ndarray
     slope: float
     basis: np.ndarray
@@ -698,49 +704,49 @@ class LogisticSurrogate(WithPrior):
 
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
-        population = self.population
-        if isinstance(population, NormalPopulation):
+        synthetic_design = self.synthetic_design
+        if isinstance(synthetic_design, NormalPopulation):
             return self._likelihood(u)
-        groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
+        groups = np.array_split(u, -(-synthetic_design.n_logits * len(u) // _SMALL))
         return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
 
     def mean(self, u):
         """Return expected labels for points of shape (n_points, n)."""
-        f = self.population.change(u)
-        return f + f @ self.misfit.mean.T
+        f = self.synthetic_design.change(u)
+        return f + f @ self.score_discrepancy.mean.T
 
     def predict(self, u, generator):
         """Return labels as they might be released for points of shape (n_points, n)."""
-        at = self.population.at(u)
+        at = self.synthetic_design.at(u)
         f, *_, variances = self._law(at)
         # Post-processing.
         errors = np.sqrt(variances) * generator.standard_normal(u.shape)
-        return f + f @ self.misfit.mean.T + errors @ self.basis.T
+        return f + f @ self.score_discrepancy.mean.T + errors @ self.basis.T
 
     @cached_property
     def _constants(self):
         """What multiplies ``f`` and what variances consist of, in ``basis``; and the labels."""
-        misfit, squares = self.misfit, self.basis**2
-        onto, shares = misfit.parts
+        score_discrepancy, squares = self.score_discrepancy, self.basis**2
+        onto, shares = score_discrepancy.parts
         variances = np.vstack(
-            [shares @ squares, misfit.change @ squares, self.sampling / self.slope]
+            [shares @ squares, score_discrepancy.change @ squares, self.sampling / self.slope]
         )
-        means = self.basis + misfit.mean.T @ self.basis
-        return onto, variances, means, self.target @ self.basis, 1.0 / misfit.squares
+        means = self.basis + score_discrepancy.mean.T @ self.basis
+        return onto, variances, means, self.target @ self.basis, 1.0 / score_discrepancy.squares
 
     def _law(self, at):
         """``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
         onto, variances, *_, per_square = self._constants
-        f = self.population.score(at) - self.origin
-        turned, away = f @ onto, f - self.misfit.centre
+        f = self.synthetic_design.score(at) - self.origin
+        turned, away = f @ onto, f - self.score_discrepancy.centre
         of = np.empty((len(f), len(variances)))
         np.multiply(turned, turned, out=of[:, :-2])
-        of[:, -2], of[:, -1] = away**2 @ per_square, self.population.mean_variance(at)
+        of[:, -2], of[:, -1] = away**2 @ per_square, self.synthetic_design.mean_variance(at)
         return f, turned, away, self.noise**2 + of @ variances
 
     def _likelihood(self, u):
         _, of_variances, means, target, per_square = self._constants
-        at = self.population.at(u)
+        at = self.synthetic_design.at(u)
         f, turned, away, variances = self._law(at)
         residual = f @ means - target
         solved = residual / variances
@@ -749,7 +755,7 @@ class LogisticSurrogate(WithPrior):
         turned *= own[:, :-2]
         away *= own[:, -2, None] * per_square
         of_f = solved @ means.T + turned @ self._constants[0].T + away
-        return energy, self.population.pulled(at, of_f, 0.5 * own[:, -1])
+        return energy, self.synthetic_design.pulled(at, of_f, 0.5 * own[:, -1])
 
     @property
     def n_scaled(self):
@@ -758,11 +764,11 @@ class LogisticSurrogate(WithPrior):
 
     def information(self, u):
         """The curvature of the potential at one point, taking variances to be fixed."""
-        population, misfit = self.population, self.misfit
-        at = population.at(u[None])
+        synthetic_design, score_discrepancy = self.synthetic_design, self.score_discrepancy
+        at = synthetic_design.at(u[None])
         variances = self._law(at)[-1][0]
-        slopes = population.curvature(u)
-        turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
+        slopes = synthetic_design.curvature(u)
+        turned = (slopes + slopes @ score_discrepancy.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
 
 
@@ -808,31 +814,31 @@ class LogisticPosterior(LaplaceState):
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
         if not self.shift.size:
             return blocks.reshape(n_draws, -1)
-        contrasts = self.surrogate.population.family.contrasts
+        contrasts = self.surrogate.synthetic_design.family.contrasts
         generator = np.random.default_rng([seed, 1])
         # Post-processing.
         common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
         return blocks.reshape(n_draws, -1)
 
-    def weigh(self, draws):
+    def importance_weights(self, draws):
         """Return how much draws count in predictions: an array of shape (n_draws,) that adds up to one.
 
         Parameters
         ----------
         draws : ndarray of shape (n_draws, n_parameters)
         """
-        return self.surrogate.prior.weigh(self.surrogate_points(draws))
+        return self.surrogate.prior.importance_weights(self.surrogate_points(draws))
 
     def surrogate_points(self, draws):
         """``u`` of draws, of shape (n_draws, n_blocks * length): what `draw` made them from."""
         blocks = draws.reshape(len(draws), -1, len(self.transform))
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
-            blocks = self.surrogate.population.family.contrasts.T @ blocks
+            blocks = self.surrogate.synthetic_design.family.contrasts.T @ blocks
         return (blocks @ inv(self.transform).T).reshape(len(draws), -1)
 
-    def surprises(self):
+    def prior_predictive_p_values(self):
         """The probability of labels that say at least as much against a narrow prior.
 
         Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
@@ -843,15 +849,15 @@ class LogisticPosterior(LaplaceState):
         """The deviations that parameters would have without noise, as far as that is known."""
         given = self.surrogate
         # Without privacy all records count fully.
-        weight = max(given.population.mean_weight, 1e-300)
+        weight = max(given.synthetic_design.mean_weight, 1e-300)
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
-        n_blocks = given.population.family.n_blocks
+        n_blocks = given.synthetic_design.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
         covariance = inv(curvature + given.prior.precision(given.scales))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))
-        contrasts = np.kron(given.population.family.contrasts, np.eye(len(self.transform)))
+        contrasts = np.kron(given.synthetic_design.family.contrasts, np.eye(len(self.transform)))
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)

@@ -37,14 +37,14 @@ from .prior import Prior, WithPrior
 # besides.
 
 
-def conditioned(r, blocks, x, doubt, own_doubt):
+def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     """Return minus the log density of ``r``, up to a constant, and its derivatives.
 
     Parameters
     ----------
     r, x : ndarray of shape (n_points, n_looks, length)
     blocks : ndarray of shape (n_points, length, n_looks, n_looks)
-    doubt, own_doubt : ndarray of shape (length,)
+    posterior_variance, diagonal_variance : ndarray of shape (length,)
         ``D`` and ``h``.
 
     Returns
@@ -56,10 +56,10 @@ def conditioned(r, blocks, x, doubt, own_doubt):
     """
     n_points, n_looks, length = x.shape
     pairs, square = n_looks**2, (n_looks, n_looks)
-    scaled, at = doubt * x, x.swapaxes(1, 2)
+    scaled, at = posterior_variance * x, x.swapaxes(1, 2)
     columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
-    blocks = blocks + doubt[:, None, None] * (scaled @ at)[:, None]
-    blocks += own_doubt[:, None, None] * _outer(at)
+    blocks = blocks + posterior_variance[:, None, None] * (scaled @ at)[:, None]
+    blocks += diagonal_variance[:, None, None] * _outer(at)
     inverse, log_det = positive_inverse(blocks)
     # Of pairs (m, n) and (k, l): row k of the inverse times entries l and n of points.
     rows = inverse.reshape(n_points, length, pairs).swapaxes(1, 2)
@@ -79,12 +79,12 @@ def conditioned(r, blocks, x, doubt, own_doubt):
     half = half.reshape(n_points, length, n_looks, *square)
     q = (half.swapaxes(3, 4) @ columns[:, :, None, :, None])[..., 0]
     w = 0.5 * (inverse - inverse @ q @ inverse - _outer(alpha.swapaxes(1, 2)))
-    by_gram = (doubt @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
-    by_x = 2.0 * (by_gram @ x * doubt + _times(w, x) * own_doubt)
+    by_gram = (posterior_variance @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
+    by_x = 2.0 * (by_gram @ x * posterior_variance + _times(w, x) * diagonal_variance)
     half = half.swapaxes(2, 3).reshape(n_points, length, n_looks, pairs)
     by_scaled = (half @ inverse.reshape(n_points, length, pairs, 1))[..., 0].swapaxes(1, 2)
     by_scaled = by_scaled - alpha @ columns @ alpha
-    return energy, alpha, w, by_x + doubt * by_scaled
+    return energy, alpha, w, by_x + posterior_variance * by_scaled
 
 
 def _outer(columns):
@@ -160,9 +160,9 @@ class Curvature:
     transform : ndarray of shape (length, length)
     values : ndarray of shape (length,)
         Eigenvalues.
-    doubt : ndarray of shape (length,)
+    posterior_variance : ndarray of shape (length,)
         Entries have variances of products of these, and of twice that on the diagonal.
-    own_doubt : ndarray of shape (length,)
+    diagonal_variance : ndarray of shape (length,)
         What those on the diagonal have besides.
     mean : ndarray of shape (length,)
         Of rows.
@@ -172,8 +172,8 @@ class Curvature:
 
     transform: np.ndarray
     values: np.ndarray
-    doubt: np.ndarray
-    own_doubt: np.ndarray
+    posterior_variance: np.ndarray
+    diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
 
@@ -183,7 +183,9 @@ class Curvature:
 
         It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
         """
-        unknown = 2.0 * float(np.median(self.doubt)) * np.sqrt(self.doubt.size)
+        unknown = (
+            2.0 * float(np.median(self.posterior_variance)) * np.sqrt(self.posterior_variance.size)
+        )
         return float(unknown / np.median(self.values))
 
 
@@ -216,43 +218,48 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     excess = matrix / n_samples - left * np.diag(before)
     units = np.outer(before, before) / length
     lengths = np.sum(squares, axis=0)
-    usual = _usual(0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units)
+    prior_value = _default_variance(
+        0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units
+    )
     unknown = np.minimum(unknown, length * units)
-    size = variance_component(excess**2, noise + unknown, units, usual, _WORTH, _LIMITS)
+    size = variance_component(excess**2, noise + unknown, units, prior_value, _WORTH, _LIMITS)
     prior = unknown + size * units
     share = prior / (prior + noise)
     found, seen = left * np.diag(before) + excess * share, share**2 * noise
-    values, basis, doubt = spectrum(found, noise * share, seen)
+    values, basis, posterior_variance = spectrum(found, noise * share, seen)
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     own = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, own, values / left)
-    doubt, own_doubt = variance_factors(doubt)
-    return Curvature(own, values, doubt, own_doubt, design.mean @ own, squares)
+    posterior_variance, diagonal_variance = variance_factors(posterior_variance)
+    return Curvature(own, values, posterior_variance, diagonal_variance, design.mean @ own, squares)
 
 
-def _usual(first_noise, units):
+def _default_variance(first_noise, units):
     """``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
     hidden = first_noise / (first_noise + _USUAL_HIDDEN * units)
     off = ~np.eye(len(units), dtype=bool)
     return max(_USUAL, _USUAL_HIDDEN * float(hidden[off].mean())) if off.any() else _USUAL
 
 
-def _unweighted(design, transform, usual):
+def _unweighted(design, transform, prior_value):
     """Return mean squares of rows as they are, given about what they should be by the second release."""
     seen = np.sum(transform * (design.second_moment @ transform), axis=0)
     noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
-    prior = (_OF_WEIGHTS * usual) ** 2
-    return np.maximum(usual + (seen - usual) * prior / (prior + noise), _LEAST_EIGENVALUE * usual)
+    prior = (_OF_WEIGHTS * prior_value) ** 2
+    return np.maximum(
+        prior_value + (seen - prior_value) * prior / (prior + noise),
+        _LEAST_EIGENVALUE * prior_value,
+    )
 
 
-def spectrum(found, doubt, seen):
+def spectrum(found, posterior_variance, seen):
     """Return what is believed of a positive matrix, in eigenvectors of what noise is in.
 
     Parameters
     ----------
     found : ndarray of shape (length, length)
         A posterior mean of the matrix, entries being independent.
-    doubt : ndarray of shape (length, length)
+    posterior_variance : ndarray of shape (length, length)
         Variances of the entries.
     seen : ndarray of shape (length, length)
         Of noise, those that are left in ``found``.
@@ -262,14 +269,18 @@ def spectrum(found, doubt, seen):
     values : ndarray of shape (length,)
         Positive.
     basis : ndarray of shape (length, length)
-    doubt : ndarray of shape (length, length)
+    posterior_variance : ndarray of shape (length, length)
         Variances of entries in the basis.
     """
     values, basis = eigh(found)
     gathered = denoised_eigenvalues(values, seen.sum() / len(found))
     of_noise = _of_noise(values, gathered, seen)
-    doubt = turned(doubt - (1.0 - of_noise) * seen, basis)
-    return truncated_normal_mean(gathered, np.sqrt(np.diag(doubt))), basis, doubt
+    posterior_variance = turned(posterior_variance - (1.0 - of_noise) * seen, basis)
+    return (
+        truncated_normal_mean(gathered, np.sqrt(np.diag(posterior_variance))),
+        basis,
+        posterior_variance,
+    )
 
 
 def denoised_eigenvalues(values, variance):
@@ -423,7 +434,7 @@ def stretch_of(surrogate, varying, slopes):
 
     Returns
     -------
-    stretch : ndarray of shape (length, length)
+    sandwich_factor : ndarray of shape (length, length)
     """
     n, f, length = surrogate.n_samples, surrogate.curvature, len(varying)
     weights, errors, c = surrogate.scores_of_looks(surrogate.start)
@@ -508,16 +519,16 @@ class HeavyTailCorrection(NamedTuple):
         variance = self._scale(off, noise, square, heavy, random) ** 2 * square
         share = variance / (variance + noise)
         # The releases share the sampling error; do not count it twice.
-        spread = share * (noise + (1.0 - share) * of_sampling)
-        spread += (_FARTHER * heavy * square / self.clip) ** 2
+        log_sd = share * (noise + (1.0 - share) * of_sampling)
+        log_sd += (_FARTHER * heavy * square / self.clip) ** 2
         # Post-processing.
-        delta = share * off + np.sqrt(spread) * random.normal(size=len(u))
+        delta = share * off + np.sqrt(log_sd) * random.normal(size=len(u))
         return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
 
     def _squares(self, off, squares, random):
         """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
-        usual, noise = (_BEYOND * squares) ** 2, self.square_noise**2
-        share = usual / (usual + noise)
+        prior_variance, noise = (_BEYOND * squares) ** 2, self.square_noise**2
+        share = prior_variance / (prior_variance + noise)
         odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise, 1e3))
         # Post-processing.
         is_off = random.random(size=off.size) * (1.0 + odds) > 1.0
@@ -584,7 +595,7 @@ class NormalSurrogate(WithPrior):
         ``n``.
     curvature : ndarray of shape (length,)
         ``f``.
-    doubt, own_doubt : ndarray of shape (length,)
+    posterior_variance, diagonal_variance : ndarray of shape (length,)
         ``p`` and ``h``.
     mean : ndarray of shape (length,)
         ``m``.
@@ -594,7 +605,7 @@ class NormalSurrogate(WithPrior):
         Of points; it says nothing of the last coordinate.
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
-    usual, spread : float
+    prior_median, log_sd : float
         Median of the errors' deviation a priori, and the deviation of its logarithm.
     looks : tuple of Look
     sizes : tuple of Size
@@ -603,14 +614,14 @@ class NormalSurrogate(WithPrior):
 
     n_samples: float
     curvature: np.ndarray
-    doubt: np.ndarray
-    own_doubt: np.ndarray
+    posterior_variance: np.ndarray
+    diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
     prior: Prior
     scales: np.ndarray
-    usual: float
-    spread: float
+    prior_median: float
+    log_sd: float
     looks: tuple
     sizes: tuple
     start: np.ndarray
@@ -623,9 +634,9 @@ class NormalSurrogate(WithPrior):
     def likelihood(self, points):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""
         u, log_s = points[:, :-1], points[:, -1]
-        away = (log_s - np.log(self.usual)) / self.spread
+        away = (log_s - np.log(self.prior_median)) / self.log_sd
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
-        gradient[:, -1] = away / self.spread
+        gradient[:, -1] = away / self.log_sd
         for found, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)[:2]):
             energy, gradient = energy + found, gradient + of_found
         return energy, gradient
@@ -690,7 +701,9 @@ class NormalSurrogate(WithPrior):
         diagonal = diagonal + (of_shape[..., None] * seen**2).transpose(0, 2, 1)
         own_axis = np.arange(c.shape[1])
         blocks[..., own_axis, own_axis] += diagonal
-        energy, alpha, w, by_x = conditioned(r, blocks, x, self.doubt, self.own_doubt)
+        energy, alpha, w, by_x = conditioned(
+            r, blocks, x, self.posterior_variance, self.diagonal_variance
+        )
         square = np.sum(r * alpha, axis=(1, 2))
         by_x = n * by_x
         w_own = np.einsum("bikk->bki", w)
@@ -724,7 +737,7 @@ class NormalSurrogate(WithPrior):
         """The curvature of the potential at one point, about."""
         u, log_s = point[None, :-1], point[-1:]
         matrix = self.prior.precision(self.scales)
-        matrix[-1, -1] += self.spread**-2.0
+        matrix[-1, -1] += self.log_sd**-2.0
         points, clips, _, deviations = self._size_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law = clipped_normal(a, sigma, clips)
@@ -771,9 +784,9 @@ class NormalSurrogate(WithPrior):
         own = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
         errors = s2 * np.outer(c, c) + np.diag(own)
         v = n * f[:, None, None] * errors
-        x = n * c[:, None] * d[0] * np.sqrt(self.doubt)
-        v = v + self.doubt[:, None, None] * (x @ x.T)
-        x = n * c[:, None] * d[0] * np.sqrt(self.own_doubt)
+        x = n * c[:, None] * d[0] * np.sqrt(self.posterior_variance)
+        v = v + self.posterior_variance[:, None, None] * (x @ x.T)
+        x = n * c[:, None] * d[0] * np.sqrt(self.diagonal_variance)
         v += np.einsum("ki,li->ikl", x, x)
         of_shape = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
         v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + of_shape
@@ -796,7 +809,7 @@ class NormalPosterior(LaplaceState):
     surrogate : Surrogate
     transform : ndarray of shape (length, length)
         ``W``.
-    stretch : ndarray of shape (length, length) or None
+    sandwich_factor : ndarray of shape (length, length) or None
         ``T``; None is one.
     tails : Tails or None
         None is of normal errors.
@@ -806,7 +819,7 @@ class NormalPosterior(LaplaceState):
 
     surrogate: NormalSurrogate
     transform: np.ndarray
-    stretch: np.ndarray | None = None
+    sandwich_factor: np.ndarray | None = None
     tails: HeavyTailCorrection | None = None
     constant: float = 0.0
 
@@ -825,9 +838,9 @@ class NormalPosterior(LaplaceState):
         """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
         points = draw(self.surrogate, n_draws, chain_seed(random), self._chains)
         u = points[:, :-1]
-        if self.stretch is not None:
+        if self.sandwich_factor is not None:
             mode = self.surrogate.start[:-1]
-            u = mode + (u - mode) @ self.stretch.T
+            u = mode + (u - mode) @ self.sandwich_factor.T
         theta, deviations = u @ self.transform.T, np.exp(points[:, -1])
         if self.tails is not None:
             delta, deviations = self.tails.given(self.surrogate, u, deviations, random)
@@ -846,14 +859,14 @@ class NormalPosterior(LaplaceState):
         mode = given.start
         _, a, sigma = given.residuals(mode[None, :-1], mode[-1:], tails.point[None])
         law = clipped_normal(a[:, 0], sigma[:, 0], tails.clip)
-        mean = given.mean if self.stretch is None else given.mean @ self.stretch
+        mean = given.mean if self.sandwich_factor is None else given.mean @ self.sandwich_factor
         covariance = inv(given.information(mode))[:-1, :-1]
         square = max(tails.square, float(law.square[0]))
         variance = tails.mean_noise**2 + tails.weight * square / given.n_samples
         variance += float(mean @ covariance @ mean)
         return tails.mean - float(law.mean[0]), float(np.sqrt(variance)), float(np.sqrt(square))
 
-    def surprises(self):
+    def prior_predictive_p_values(self):
         """Return 1: without a known deviation of errors, what is released says nothing against a prior."""
         return 1.0
 
@@ -863,6 +876,10 @@ class NormalPosterior(LaplaceState):
         precision = given.prior.precision(given.scales)[:-1, :-1]
         variance = np.exp(2.0 * given.start[-1])
         precision = precision + np.diag(given.n_samples * given.squares / variance)
-        back = self.transform if self.stretch is None else self.transform @ self.stretch
+        back = (
+            self.transform
+            if self.sandwich_factor is None
+            else self.transform @ self.sandwich_factor
+        )
         covariance = back @ inv(precision) @ back.T
         return np.sqrt(np.diag(covariance))

@@ -164,7 +164,7 @@ class NoiseAwarePlan(Plan):
         return reading + points * N_ROWS * (2e-8 * blocks + 7e-10 * self.n_parameters)
 
     @property
-    def widening(self):
+    def interval_inflation(self):
         """How much wider privacy makes intervals, about, for rows that use the norm bound in all directions.
 
         The square root of ``(F + P) / (P + F^2 / V)`` in whitened coordinates, with ``F = n h`` for the mean
@@ -177,15 +177,19 @@ class NoiseAwarePlan(Plan):
     @property
     def _precisions(self):
         """``F``, ``F^2 / V`` and ``P``."""
-        length, family, moved = self.bounds.block_length, self.family, self.budget.records_moved
+        length, family, sensitivity_factor = (
+            self.bounds.block_length,
+            self.family,
+            self.budget.sensitivity_factor,
+        )
         assert self.bounds.row_norm is not None  # The sampler is for no other targets.
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
         released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
-        noise = (moved * norm * family.score_bound) ** 2 * released
+        noise = (sensitivity_factor * norm * family.score_bound) ** 2 * released
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
-        of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
+        of_curvature = math.sqrt(sensitivity_factor) * norm**2 * family.slope_bound * multiplier
         seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
         variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
         prior *= length
@@ -196,7 +200,7 @@ class NoiseAwarePlan(Plan):
         """Warnings that the user should read before the fit, a tuple of str."""
         found, (_, learnt, prior) = super().warnings, self._precisions
         if self.budget.is_private and learnt < _LITTLE * prior:
-            found += (self._drowned(),)
+            found += (self._noise_dominates(),)
         else:
             found += hidden_columns_warning(self)
         size = self.family.n_blocks * self.bounds.block_length
@@ -223,7 +227,7 @@ class NoiseAwarePlan(Plan):
             f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
         )
         lines["intervals"] = (
-            f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
+            f"about {self.interval_inflation:.2g} times as wide as without privacy, where rows use data_norm"
         )
         return lines | hidden_columns_line(self)
 
@@ -420,22 +424,24 @@ class Shares(NamedTuple):
     tails: float = 0.0
 
 
-def best_clip(n_samples, reach, mu):
+def best_clip(n_samples, noise_per_clip, mu):
     """(clip over the deviation, slope) with which looks say most.
 
     Parameters
     ----------
     n_samples : float
-    reach : float
+    noise_per_clip : float
         ``q C``.
     mu : float
         Of all looks together.
     """
-    best = np.argmin(((reach / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2)
+    best = np.argmin(
+        ((noise_per_clip / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2
+    )
     return float(_CLIPS[best]), float(_UNIT.slope[best])
 
 
-def tails_clip(n_samples, multiplier, moved):
+def tails_clip(n_samples, multiplier, sensitivity_factor):
     """The wide clip over the deviation of residuals.
 
     Parameters
@@ -443,13 +449,15 @@ def tails_clip(n_samples, multiplier, moved):
     n_samples : int
     multiplier : float
         Of the noise on their sum.
-    moved : int
+    sensitivity_factor : int
         As for `share_budget`.
     """
-    return max(_LEAST_TAILS, _OF_SAMPLING * math.sqrt(n_samples) / (moved * multiplier))
+    return max(
+        _LEAST_TAILS, _OF_SAMPLING * math.sqrt(n_samples) / (sensitivity_factor * multiplier)
+    )
 
 
-def share_budget(n_samples, length, mu, moved, has_intercept=True):
+def share_budget(n_samples, length, mu, sensitivity_factor, has_intercept=True):
     """`Shares`, `Clippings`, and the expected error over the bound of responses.
 
     Parameters
@@ -457,13 +465,13 @@ def share_budget(n_samples, length, mu, moved, has_intercept=True):
     n_samples, length : int
     mu : float
         Of the whole budget.
-    moved : int
+    sensitivity_factor : int
         ``q``: how many records' contributions differ between neighbours.
     has_intercept : bool, default=True
         Without one nothing is asked of the mean of errors.
     """
-    known = n_samples, length, mu, moved
-    noise = moved * _LEAST_TAILS / (n_samples * mu * math.sqrt(_TAILS_SHARE))
+    known = n_samples, length, mu, sensitivity_factor
+    noise = sensitivity_factor * _LEAST_TAILS / (n_samples * mu * math.sqrt(_TAILS_SHARE))
     tails = _TAILS_SHARE if has_intercept and noise < _MOST_TAILS else 0.0
     shares, _ = _best_shares(*known, Clippings(), tails)
     wider = [Clippings(value, value) for value in _CLIPPINGS]
@@ -475,9 +483,12 @@ def share_budget(n_samples, length, mu, moved, has_intercept=True):
     return shares, clippings, error
 
 
-def _widest(n_samples, length, mu, moved, clippings, wider, shares):
+def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares):
     """The widest `Clippings` that cost little and leave matrices what they say."""
-    known, sampling = (n_samples, length, mu, moved), ERRORS * math.sqrt(length / n_samples)
+    known, sampling = (
+        (n_samples, length, mu, sensitivity_factor),
+        ERRORS * math.sqrt(length / n_samples),
+    )
     most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
     for way in wider:
         is_drowned = bool(shares.errors) and _noise_of_errors(*known, way) > _LITTLE_NOISE
@@ -489,50 +500,50 @@ def _widest(n_samples, length, mu, moved, clippings, wider, shares):
     return clippings
 
 
-def _best_shares(n_samples, length, mu, moved, clippings, tails=0.0):
+def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, tails=0.0):
     """The `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
-    errors = _share_of_errors(n_samples, length, mu, moved, clippings)
+    errors = _share_of_errors(n_samples, length, mu, sensitivity_factor, clippings)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
     for moment, curvature, n_looks, growth in ways:
         looks = growth ** np.arange(n_looks)
         looks *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / looks.sum()
         shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()), tails)
-        error = _expected_error(n_samples, length, mu, moved, clippings, shares)
+        error = _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares)
         if error < least * (1.0 - 1e-3):
             best, least = shares, error
     return best, least
 
 
-def _share_of_errors(n_samples, length, mu, moved, clippings):
+def _share_of_errors(n_samples, length, mu, sensitivity_factor, clippings):
     """The share of ``M``, or 0 if noise would hide it."""
-    noise = _noise_of_errors(n_samples, length, mu, moved, clippings)
+    noise = _noise_of_errors(n_samples, length, mu, sensitivity_factor, clippings)
     return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
 
 
-def _noise_of_errors(n_samples, length, mu, moved, clippings):
+def _noise_of_errors(n_samples, length, mu, sensitivity_factor, clippings):
     """The noise on the diagonal of ``M`` over its expected size."""
-    clip, _ = best_clip(n_samples, moved * math.sqrt(clippings.rows * length), mu)
+    clip, _ = best_clip(n_samples, sensitivity_factor * math.sqrt(clippings.rows * length), mu)
     square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
-    return math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
+    return math.sqrt(sensitivity_factor) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
 
 
-def _unknown(n_samples, length, mu, moved, clippings, shares):
+def _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares):
     """``rho^2``."""
     each = shares.curvature / clippings.matrices**2 + shares.moment / _OF_MOMENT**2
-    return min(length**3 / (2.0 / moved * (mu * n_samples) ** 2 * each), 1.0)
+    return min(length**3 / (2.0 / sensitivity_factor * (mu * n_samples) ** 2 * each), 1.0)
 
 
-def _expected_error(n_samples, length, mu, moved, clippings, shares):
+def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares):
     """The error of the last look by the recursion, over the bound of responses."""
-    unknown = _unknown(n_samples, length, mu, moved, clippings, shares)
-    reach = moved * math.sqrt(clippings.rows * length)
+    unknown = _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares)
+    noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
     precision, whole = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
     for share in shares.looks:
         m = mu * math.sqrt(share)
         square = ERRORS**2 + 1.0 / precision
-        clip, slope = best_clip(n_samples, reach, whole)
-        noise = length * square * (reach * clip / (m * n_samples * slope)) ** 2
+        clip, slope = best_clip(n_samples, noise_per_clip, whole)
+        noise = length * square * (noise_per_clip * clip / (m * n_samples * slope)) ** 2
         precision += 1.0 / (noise + 0.5 * unknown / precision)
     return precision**-0.5
 
@@ -621,7 +632,7 @@ class ClippedResidualsPlan(Plan):
         return reading + 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
 
     @property
-    def widening(self):
+    def interval_inflation(self):
         """How much wider privacy makes intervals, if errors are a twentieth of the bound of responses."""
         sampling = ERRORS * math.sqrt(self.n_parameters / self.n_samples)
         return math.hypot(1.0, self.expected_error / sampling)
@@ -636,7 +647,7 @@ class ClippedResidualsPlan(Plan):
         """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         if self.is_drowned:
-            return (*found, self._drowned())
+            return (*found, self._noise_dominates())
         return found + hidden_columns_warning(self)
 
     def summary(self):
@@ -661,8 +672,8 @@ class ClippedResidualsPlan(Plan):
             "coordinates in which they vary alike"
         )
         lines["intervals"] = (
-            f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
-            "twentieth of the bound of responses"
+            f"about {self.interval_inflation:.2g} times as wide as without privacy, if errors have a "
+            "deviation of a twentieth of the bound of responses"
         )
         lines["slopes"] = (
             "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
@@ -687,8 +698,8 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
     -------
     plan : kind
     """
-    length, replaces = bounds.n_parameters, budget.records_moved == 2
-    shares, clippings, error = share(n_samples, length, budget.mu, budget.records_moved)
+    length, replaces = bounds.n_parameters, budget.sensitivity_factor == 2
+    shares, clippings, error = share(n_samples, length, budget.mu, budget.sensitivity_factor)
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
@@ -731,7 +742,9 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         square_multipliers=squares,
         errors_multiplier=of_errors,
         tails_multipliers=of_tails[0] if of_tails else None,
-        tails_clip=tails_clip(n_samples, of_tails[0][0], budget.records_moved) if of_tails else 0.0,
+        tails_clip=tails_clip(n_samples, of_tails[0][0], budget.sensitivity_factor)
+        if of_tails
+        else 0.0,
         expected_error=error,
         row_clipping=clippings.rows,
         matrix_clipping=clippings.matrices,
@@ -766,13 +779,13 @@ _UNINFORMATIVE_LOGIT_ERROR = 0.5
 _HIDDEN = 1.0
 
 
-def share_for_counts(n_samples, length, mu, moved):
+def share_for_counts(n_samples, length, mu, sensitivity_factor):
     """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
     looks = [_GROWTH**k for k in range(_N_LOOKS)]
     left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
     shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
-    reach = moved * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
-    noise = reach / (n_samples * mu * math.sqrt(sum(shares.looks)))
+    noise_per_clip = sensitivity_factor * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
+    noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.looks)))
     return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
 
 
@@ -791,7 +804,7 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         )
 
     @property
-    def widening(self):
+    def interval_inflation(self):
         """How much wider privacy makes intervals, about, if counts have a mean of 1."""
         return self.expected_error / math.sqrt(self.n_parameters / self.n_samples)
 
@@ -803,9 +816,13 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     @property
     def noise_of_rows(self):
         """About the largest eigenvalue of the curvature's noise, over the mean one of curvatures."""
-        length, moved = self.n_parameters, self.budget.records_moved
+        length, sensitivity_factor = self.n_parameters, self.budget.sensitivity_factor
         noise = (
-            math.sqrt(moved) * NORMAL_CLIPPING * length * self.curvature_multiplier / self.n_samples
+            math.sqrt(sensitivity_factor)
+            * NORMAL_CLIPPING
+            * length
+            * self.curvature_multiplier
+            / self.n_samples
         )
         return noise * math.sqrt(2.0 * length)
 
@@ -833,7 +850,8 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         lines = super().summary()
         lines["spent on"] = lines["spent on"].replace("sizes of responses", "a histogram of counts")
         lines["intervals"] = (
-            f"about {self.widening:.2g} times as wide as without privacy, if counts have a mean of 1"
+            f"about {self.interval_inflation:.2g} times as wide as without privacy, if counts have a mean "
+            "of 1"
         )
         lines["slopes"] = "those of Poisson's law, which many zeros or heavy tails may bend"
         return lines

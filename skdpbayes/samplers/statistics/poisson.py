@@ -2,11 +2,11 @@
 
     g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
 
-``f_k`` is what a look sees of a population (`population`), whose curvature is ``H``. ``E`` is what is not
-known of the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 +
-h_i`` in the basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the
-same counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``:
-where that is hardly known, noise is most of it.
+``f_k`` is what a look sees of a synthetic design, whose curvature is ``H``. ``E`` is what is not known of
+the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the
+basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the same counts
+have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where that is
+hardly known, noise is most of it.
 """
 
 import math
@@ -104,14 +104,14 @@ _LEAST_DEVIATIONS = 1.0
 _N_CLIPS = 40
 
 
-def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=None):
+def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, leaning=None):
     """The clip.
 
     Parameters
     ----------
     counts, means, centres : ndarray of shape (n,)
         Counts as they may be, their means, and what is subtracted from them.
-    reach : float
+    noise_per_clip : float
         Noise of a look, for a clip of 1.
     n_records : float
     largest : float
@@ -122,7 +122,7 @@ def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=N
     least = max(LEAST_CLIP, _LEAST_DEVIATIONS * float(np.std(counts - centres)))
     clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
     psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
-    variances = (reach * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
+    variances = (noise_per_clip * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
     if leaning is not None:
         of_clips = np.array([leaning(clip) for clip in clips])
         variances += n_records**2 * np.mean(of_clips**2, axis=1)
@@ -175,15 +175,15 @@ class CountCurvature(NamedTuple):
         Eigenvectors of ``H``.
     values : ndarray of shape (length,)
         Its eigenvalues.
-    doubt, own_doubt : ndarray of shape (length,)
+    posterior_variance, diagonal_variance : ndarray of shape (length,)
         ``p`` and ``h``: in the basis entries have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the
         diagonal.
     """
 
     basis: np.ndarray
     values: np.ndarray
-    doubt: np.ndarray
-    own_doubt: np.ndarray
+    posterior_variance: np.ndarray
+    diagonal_variance: np.ndarray
 
 
 def rescaled_to(flat, varying, unknown, matrix, noise_scale):
@@ -197,9 +197,9 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
         As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
     """
     parts = np.stack([flat.ravel(), varying.ravel()])
-    doubt = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
+    posterior_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
     # No part has a precision of 0, and that of the mean is 0 without a constant.
-    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(doubt, _OF_LEVEL**2), _TINY)])
+    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(posterior_variance, _OF_LEVEL**2), _TINY)])
     off = (matrix - flat - varying).ravel()
     of_noise = noise_scale**-2.0
     change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
@@ -226,9 +226,11 @@ def moment_given(flat, varying, unknown, matrix, noise_scale):
     excess = matrix - own
     prior = unknown + _size(excess**2, noise + unknown, units) * units
     share = prior / (prior + noise)
-    values, basis, doubt = spectrum(own + excess * share, noise * share, share**2 * noise)
+    values, basis, posterior_variance = spectrum(
+        own + excess * share, noise * share, share**2 * noise
+    )
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    return (basis * values) @ basis.T, turned(doubt, basis.T)
+    return (basis * values) @ basis.T, turned(posterior_variance, basis.T)
 
 
 def _size(squares, known, units):
@@ -267,8 +269,8 @@ def curvature_given(own, unknown):
     f, units = _units(own)
     values, basis = eigh(own)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    doubt = _cut(unknown, units) + _USUAL * units
-    return CountCurvature(basis, values, *variance_factors(turned(doubt, basis)))
+    posterior_variance = _cut(unknown, units) + _USUAL * units
+    return CountCurvature(basis, values, *variance_factors(turned(posterior_variance, basis)))
 
 
 def _units(matrix):
@@ -470,7 +472,7 @@ class CountSurrogate(WithPrior):
 
     Attributes
     ----------
-    population : CountPopulation
+    synthetic_design : CountPopulation
     curvature : CountCurvature
     prior : Prior
     scales : ndarray of shape (n_groups,)
@@ -489,7 +491,7 @@ class CountSurrogate(WithPrior):
         Where to look for the mode.
     """
 
-    population: CountPopulation
+    synthetic_design: CountPopulation
     curvature: CountCurvature
     prior: Prior
     scales: np.ndarray
@@ -513,24 +515,30 @@ class CountSurrogate(WithPrior):
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length)."""
         curvature, turn = self.curvature, self.curvature.basis
-        f, slopes = self.population.seen(u, self.centres, self.tables)
+        f, slopes = self.synthetic_design.seen(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
         energy, by_r, _, by_x = conditioned(
-            self._turned - changed, self.blocks[None], x, curvature.doubt, curvature.own_doubt
+            self._turned - changed,
+            self.blocks[None],
+            x,
+            curvature.posterior_variance,
+            curvature.diagonal_variance,
         )
         by_changed = by_x / curvature.values - by_r
-        return energy, self.population.pulled(by_changed @ turn.T, slopes)
+        return energy, self.synthetic_design.pulled(by_changed @ turn.T, slopes)
 
     def information(self, u):
         """The curvature of the potential at one point, taking variances to be fixed."""
         matrix = self.prior.precision(self.scales)
         curvature, turn = self.curvature, self.curvature.basis
-        f, jacobians = self.population.jacobians(u, self.centres, self.tables)
+        f, jacobians = self.synthetic_design.jacobians(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
-        v = self.blocks + curvature.doubt[:, None, None] * ((x * curvature.doubt) @ x.T)
-        v = v + np.einsum("ki,li,i->ikl", x, x, curvature.own_doubt)
+        v = self.blocks + curvature.posterior_variance[:, None, None] * (
+            (x * curvature.posterior_variance) @ x.T
+        )
+        v = v + np.einsum("ki,li,i->ikl", x, x, curvature.diagonal_variance)
         inverse = positive_inverse(v)[0]
         turned = np.einsum("kab,ai->kib", jacobians, turn)
         return matrix + np.einsum("kia,ikl,lib->ab", turned, inverse, turned, optimize=True)
@@ -563,7 +571,7 @@ class PosteriorState:
 
     Parameters
     ----------
-    population : CountPopulation
+    synthetic_design : CountPopulation
     unknown : ndarray of shape (length, length)
         Variances of the entries of its second moment, weighted.
     transform : ndarray of shape (length, length)
@@ -581,9 +589,9 @@ class PosteriorState:
     settled: CountSurrogate
 
     def __init__(
-        self, *, population, unknown, transform, constant, prior, counts, histogram, start
+        self, *, synthetic_design, unknown, transform, constant, prior, counts, histogram, start
     ):
-        self.population, self.unknown, self.transform = population, unknown, transform
+        self.synthetic_design, self.unknown, self.transform = synthetic_design, unknown, transform
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
         self.scales, self.dispersion = prior.usual, USUAL
@@ -592,7 +600,7 @@ class PosteriorState:
 
     def _learn_curvature(self):
         """Note the curvature at the next point."""
-        own, rows = self.population.curvature(self.start), self.population.moment
+        own, rows = self.synthetic_design.curvature(self.start), self.synthetic_design.moment
         factors = np.diag(own) / np.maximum(np.diag(rows), _LEAST_WEIGHT)
         self.curvature = curvature_given(own, self.unknown * np.outer(factors, factors))
 
@@ -606,71 +614,73 @@ class PosteriorState:
 
     def _deviations(self):
         """Return what is not known of the population's logits."""
-        covariance, rows = inv(self.settled.information(self.start)), self.population.rows
+        covariance, rows = inv(self.settled.information(self.start)), self.synthetic_design.rows
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
 
     def _dispersion(self):
-        population, margins = self.population, [self.histogram]
+        synthetic_design, margins = self.synthetic_design, [self.histogram]
         # Post-processing.
-        normal = np.random.default_rng(2).standard_normal(len(population.rows))
-        logits = population.logits(self.start) + normal * self._deviations()
+        normal = np.random.default_rng(2).standard_normal(len(synthetic_design.rows))
+        logits = synthetic_design.logits(self.start) + normal * self._deviations()
         step = max(1, len(logits) // _FEWER)
         some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
-        n = population.size * len(population.rows)
+        n = synthetic_design.size * len(synthetic_design.rows)
         for look in self.looks[-_OF_DISPERSION:]:
             along = None
             if self.constant:
                 w = inv(self.transform)[:, -1] / self.constant
                 along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
-            centres = look.centre(population.logits(look.point))[some]
+            centres = look.centre(synthetic_design.logits(look.point))[some]
             margins.append(
-                of_look(look, population.weights[some], centres, population.largest, along)
+                of_look(
+                    look, synthetic_design.weights[some], centres, synthetic_design.largest, along
+                )
             )
         return dispersion_given(margins, logits[some], n, bool(self.constant))
 
     def shortfall(self):
         """Return by how much the last look's squares fall short of Poisson's law; see `shortfall`."""
-        look, population = self.looks[-1], self.population
-        centres = look.centre(population.logits(look.point))
-        logits = population.logits(self.start)
-        return shortfall(look, centres, logits, self._deviations(), population.largest)
+        look, synthetic_design = self.looks[-1], self.synthetic_design
+        centres = look.centre(synthetic_design.logits(look.point))
+        logits = synthetic_design.logits(self.start)
+        return shortfall(look, centres, logits, self._deviations(), synthetic_design.largest)
 
     def excess_zeros(self):
         """Zeros beyond those of the law of counts, in deviations; see `dispersion.excess_zeros`."""
-        n = self.population.size * len(self.population.rows)
+        n = self.synthetic_design.size * len(self.synthetic_design.rows)
         return excess_zeros(self.histogram, self.some_logits(), n, bool(self.constant))
 
     def some_logits(self):
         """Return logits at the mode of some rows, whose law is that of all."""
-        logits = np.sort(self.population.logits(self.start))
+        logits = np.sort(self.synthetic_design.logits(self.start))
         step = max(1, len(logits) // _FEWER)
         return logits[step // 2 :: step]
 
-    def clip(self, reach):
+    def clip(self, noise_per_clip):
         """The clip for the next look.
 
         Parameters
         ----------
-        reach : float
+        noise_per_clip : float
             Deviation of its noise, for a clip of 1.
         """
-        population, largest = self.population, self.population.largest
-        n = population.size * len(population.rows)
+        synthetic_design, largest = self.synthetic_design, self.synthetic_design.largest
+        n = synthetic_design.size * len(synthetic_design.rows)
         if not self.looks:
             means = np.full(self.counts.size, self.counts.mean())
-            return best_count_clip(self.counts, means, means, reach, n, largest)
+            return best_count_clip(self.counts, means, means, noise_per_clip, n, largest)
         # Post-processing.
         generator = np.random.default_rng(0)
-        counts, means = population.simulated(
+        counts, means = synthetic_design.simulated(
             self.start, self._deviations(), self.dispersion.value, generator
         )
-        centres = np.broadcast_to(population.means(self.start), counts.shape)
+        centres = np.broadcast_to(synthetic_design.means(self.start), counts.shape)
         return best_count_clip(
             counts.ravel(),
             means.ravel(),
             centres.ravel(),
-            reach,
+            noise_per_clip,
             n,
             largest,
             lambda clip: self._leaning(clip, centres[0]),
@@ -678,31 +688,31 @@ class PosteriorState:
 
     def _leaning(self, clip, centres):
         """Return by how much a look of one record may be off, because the dispersion is not fully known."""
-        population = self.population
-        some = slice(None, None, max(1, len(population.rows) // _FEW))
-        rows, weights = population.rows[some], population.weights[some]
-        means = np.exp(np.minimum(population.logits(self.start)[some], 30.0))
+        synthetic_design = self.synthetic_design
+        some = slice(None, None, max(1, len(synthetic_design.rows) // _FEW))
+        rows, weights = synthetic_design.rows[some], synthetic_design.weights[some]
+        means = np.exp(np.minimum(synthetic_design.logits(self.start)[some], 30.0))
         ends = [
-            clipped_count(means, centres[some], clip, value, population.largest)[0]
+            clipped_count(means, centres[some], clip, value, synthetic_design.largest)[0]
             for value in self.dispersion.ends
         ]
-        return 0.5 * population.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+        return 0.5 * synthetic_design.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
 
     def surrogate(self):
         """The posterior given the last looks."""
-        looks, population = self.looks[-_USED:], self.population
-        centres = np.array([population.logits(look.point) for look in looks])
+        looks, synthetic_design = self.looks[-_USED:], self.synthetic_design
+        centres = np.array([synthetic_design.logits(look.point) for look in looks])
         tables = np.array([self._table(look) for look in looks])
         origins = [
-            population.seen(look.point[None], own[None], table[None])[0][0, 0]
+            synthetic_design.seen(look.point[None], own[None], table[None])[0][0, 0]
             for look, own, table in zip(looks, centres, tables, strict=True)
         ]
-        seen, _ = population.seen(self.start[None], centres, tables)
+        seen, _ = synthetic_design.seen(self.start[None], centres, tables)
         away = (seen[0] - origins) @ self.curvature.basis
         blocks, own = self._blocks(looks), np.arange(len(looks))
         blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
         return CountSurrogate(
-            population=population,
+            synthetic_design=synthetic_design,
             curvature=self.curvature,
             prior=self.prior,
             scales=self.scales,
@@ -718,33 +728,39 @@ class PosteriorState:
         """The table of a look's clipped means, which is kept as long as dispersions are close."""
         key = look.clip, look.noise, round(math.log(self.dispersion.value) / _CLOSE)
         if key not in self._tables:
-            population = self.population
+            synthetic_design = self.synthetic_design
             self._tables[key] = tabulated(
-                population.logits(look.point),
-                look.centre(population.logits(look.point)),
+                synthetic_design.logits(look.point),
+                look.centre(synthetic_design.logits(look.point)),
                 look.clip,
                 math.exp(key[-1] * _CLOSE),
-                population.largest,
+                synthetic_design.largest,
             )
         return self._tables[key]
 
     def _blocks(self, looks):
         """The covariances of looks along each eigenvector, noise included."""
-        population, value = self.population, self.dispersion.value
+        synthetic_design, value = self.synthetic_design, self.dispersion.value
         # Post-processing.
         generator = np.random.default_rng(1)
-        counts, means = population.simulated(self.start, 0.0, value, generator)
+        counts, means = synthetic_design.simulated(self.start, 0.0, value, generator)
         residuals, leanings = [], []
         for look in looks:
-            centres = look.centre(population.logits(look.point))
-            mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
+            centres = look.centre(synthetic_design.logits(look.point))
+            mean, _ = clipped_count(means[0], centres, look.clip, value, synthetic_design.largest)
             residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
             leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
         left = np.array(residuals)
         covariances = np.einsum("krp,lrp->pkl", left, left) / len(counts)
-        turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
-        blocks = population.size * population.share * np.tensordot(turned, covariances, axes=(0, 0))
-        leanings = population.size * len(population.rows) * np.array(leanings)
+        turned = (
+            synthetic_design.weights[:, None] * (synthetic_design.rows @ self.curvature.basis)
+        ) ** 2
+        blocks = (
+            synthetic_design.size
+            * synthetic_design.share
+            * np.tensordot(turned, covariances, axes=(0, 0))
+        )
+        leanings = synthetic_design.size * len(synthetic_design.rows) * np.array(leanings)
         blocks += np.einsum("ki,li->ikl", leanings, leanings)
         own = np.arange(len(looks))
         blocks[:, own, own] += np.array([look.noise**2 for look in looks])
@@ -752,10 +768,10 @@ class PosteriorState:
 
     def deviations_without_noise(self):
         """The deviations that coefficients would have without noise, as far as that is known."""
-        population = self.population
+        synthetic_design = self.synthetic_design
         # Without privacy records count fully, and no mean is cut.
-        factors = population.means(self.start) * population.size / self.dispersion.value
-        precision = (population.rows * factors[:, None]).T @ population.rows
+        factors = synthetic_design.means(self.start) * synthetic_design.size / self.dispersion.value
+        precision = (synthetic_design.rows * factors[:, None]).T @ synthetic_design.rows
         precision += self.prior.precision(self.scales)
         covariance = self.transform @ inv(precision) @ self.transform.T
         return np.sqrt(np.diag(covariance))
@@ -795,7 +811,7 @@ class CountPosterior(LaplaceState):
         u = draw(self.surrogate, n_draws, chain_seed(random), self._chains)
         return u @ self.transform.T
 
-    def surprises(self):
+    def prior_predictive_p_values(self):
         """Return 1: what is released of counts is not compared with a prior."""
         return 1.0
 

@@ -132,7 +132,7 @@ class Prior:
         return any(group.logs.size > 1 for group in self.groups)
 
     @property
-    def usual(self):
+    def prior_mode(self):
         """The likeliest scales a priori."""
         return np.array([np.exp(group.logs[np.argmax(group.weights)]) for group in self.groups])
 
@@ -159,7 +159,7 @@ class Prior:
         factors = 2.0 * np.einsum("pgt,gt->pg", terms, halves) / sums
         return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, pulled)
 
-    def weigh(self, u):
+    def importance_weights(self, u):
         """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
         with np.errstate(under="ignore"):  # Whatever a user has set.
             weights = np.prod([group.weight(u) for group in self.groups], axis=0)
@@ -232,5 +232,5 @@ def _law_of_intercept(bounds, precision):
     if not (bounds.constant and bounds.family):
         return _OF_INTERCEPT
     given = bounds.constant * precision**-0.5
-    usual = max(1.0, bounds.family.intercept_scale / given)
-    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * usual)
+    prior_mode = max(1.0, bounds.family.intercept_scale / given)
+    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * prior_mode)

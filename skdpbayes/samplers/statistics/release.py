@@ -104,7 +104,7 @@ def run_noise_aware(plan, target, generator, verbose):
     """Carry out a `NoiseAwarePlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
         released = LogisticReleases(plan, target, generator, advance)
-        released.look_around()
+        released.run_rounds()
         posterior = released.posterior()
     draws = posterior.draw(plan.n_draws, generator)
     other = {
@@ -175,11 +175,11 @@ class LogisticReleases:
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
         self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
-        self.scales = self.prior.usual
+        self.scales = self.prior.prior_mode
         noise = self.moment_noise / n_records * np.sum(transform**2, axis=0)
         moments = np.sum(transform * (design.second_moment @ transform), axis=0)
-        self.doubts = (noise / np.maximum(moments, 1e-300)) ** 2
-        self.population = moment_matched_sample(
+        self.relative_variances = (noise / np.maximum(moments, 1e-300)) ** 2
+        self.synthetic_design = moment_matched_sample(
             design,
             transform,
             self.family,
@@ -188,7 +188,7 @@ class LogisticReleases:
             N_ROWS,
         )
 
-    def _room(self, theta):
+    def _rounding_inflation(self, theta):
         """Return by what rounding may enlarge what a record moves, relative to a score."""
         of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
         return 1.0 + of_gradient * self.family.residual_bound / self.family.score_bound
@@ -198,8 +198,8 @@ class LogisticReleases:
         family, (transform, norm) = self.family, self._own
         zero = np.zeros((family.n_blocks, len(transform)))
         gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
-        moved = self.plan.budget.records_moved * self.largest
-        bound = moved * family.score_bound * norm * self._room(zero)
+        sensitivity_factor = self.plan.budget.sensitivity_factor * self.largest
+        bound = sensitivity_factor * family.score_bound * norm * self._rounding_inflation(zero)
         self.label_noise = bound / sensitivity_after_rounding(self.plan.label_multiplier, zero.size)
         labels = -(gradient @ transform).ravel()
         mu = 1.0 / self.plan.label_multiplier
@@ -210,25 +210,25 @@ class LogisticReleases:
     def release(self, point, multiplier, curvature_multiplier=None):
         """Release the score at ``point``, and a curvature if it is wanted."""
         family, (transform, norm) = self.family, self._own
-        moved = self.plan.budget.records_moved
+        sensitivity_factor = self.plan.budget.sensitivity_factor
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
-        score, matrix, room = self._sums(theta, wanted)
+        score, matrix, rounding_inflation = self._sums(theta, wanted)
         factor = self.largest * noise_factor(
             family,
             self.coordinates.reach(family, point, theta),
-            moved == 2,
+            sensitivity_factor == 2,
             (multiplier, curvature_multiplier),
-            room,
+            rounding_inflation,
             theta.size + wanted * theta.size**2,
         )
-        noise = moved * family.score_bound * norm * factor * multiplier
+        noise = sensitivity_factor * family.score_bound * norm * factor * multiplier
         mu = 1.0 / joint_multiplier(family, multiplier, curvature_multiplier)
         # Propositions 32 and 71.
         score = release_vector(score, noise, self.generator, mu=mu)
         self.looks.append(NoisyValue(point, score, noise))
         if wanted:
-            bound = math.sqrt(moved) * family.slope_bound * norm**2
+            bound = math.sqrt(sensitivity_factor) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
             matrix = release_moment(matrix, noise, self.generator, mu=mu, is_joint=True)
@@ -238,7 +238,10 @@ class LogisticReleases:
     def _sums(self, theta, wanted):
         """The score and the curvature at ``theta``, or None, and by what rounding may enlarge them."""
         transform, family = self.coordinates.transform, self.family
-        room, of_matrix = self._room(theta), self.coordinates.inflation(self.plan, theta, power=2)
+        rounding_inflation, of_matrix = (
+            self._rounding_inflation(theta),
+            self.coordinates.inflation(self.plan, theta, power=2),
+        )
         # Curvatures in the coordinates of the rows take half the time.
         early = wanted and of_matrix <= _EARLY
         score, matrix = total(
@@ -250,13 +253,13 @@ class LogisticReleases:
             curvature=wanted,
         )
         if early:
-            room = max(room, of_matrix)
+            rounding_inflation = max(rounding_inflation, of_matrix)
             blocks = np.kron(np.eye(family.n_blocks), transform)
             matrix = blocks.T @ matrix @ blocks
             matrix = 0.5 * (matrix + matrix.T)
-        return (score @ transform).ravel(), matrix, room
+        return (score @ transform).ravel(), matrix, rounding_inflation
 
-    def look_around(self):
+    def run_rounds(self):
         """Release labels, and scores at one mode after the other, with curvatures on the way."""
         plan = self.plan
         self.release_labels()
@@ -267,23 +270,25 @@ class LogisticReleases:
 
     def surrogate(self):
         """Return what is believed given all that is released."""
-        population, size = self.population, self.labels.size
+        synthetic_design, size = self.synthetic_design, self.labels.size
         last = self.looks[-1].point if self.looks else np.zeros(size)
-        misfit = estimate_discrepancy(population, self.looks, self.curvatures, last, self.doubts)
-        at = population.at(np.array([last]))
-        matrix = population.curvature(last)
-        matrix = matrix + misfit.mean @ matrix
+        score_discrepancy = estimate_discrepancy(
+            synthetic_design, self.looks, self.curvatures, last, self.relative_variances
+        )
+        at = synthetic_design.at(np.array([last]))
+        matrix = synthetic_design.curvature(last)
+        matrix = matrix + score_discrepancy.mean @ matrix
         values, basis = eigh(0.5 * (matrix + matrix.T))
         values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
         return LogisticSurrogate(
-            population=population,
+            synthetic_design=synthetic_design,
             prior=self.prior,
             scales=self.scales,
             target=self.labels,
             noise=self.label_noise,
-            misfit=misfit,
-            origin=population.origin,
-            slope=float(population.mean_variance(at)[0]),
+            score_discrepancy=score_discrepancy,
+            origin=synthetic_design.origin,
+            slope=float(synthetic_design.mean_variance(at)[0]),
             basis=basis,
             sampling=values,
             start=last,
@@ -393,7 +398,7 @@ def residual_sums(released, theta, clip, centre=None):
     return sums, square
 
 
-def release_sums(released, theta, transform, clip, multipliers, room, centre=None):
+def release_sums(released, theta, transform, clip, multipliers, rounding_inflation, centre=None):
     """``g``, the deviation of its noise, ``s``, and that of its noise.
 
     Parameters
@@ -404,35 +409,37 @@ def release_sums(released, theta, transform, clip, multipliers, room, centre=Non
         ``W``, by which ``z = W^T x``.
     multipliers : tuple of (float, float)
         Noise multipliers of both.
-    room : float
+    rounding_inflation : float
         By what rounding may enlarge what a record moves.
     centre : callable or None, default=None
         As for `residual_sums`.
     """
     sums, square = residual_sums(released, theta, clip, centre)
-    return _released(released, (transform.T @ sums, square), released.norm, clip, multipliers, room)
+    return _released(
+        released, (transform.T @ sums, square), released.norm, clip, multipliers, rounding_inflation
+    )
 
 
-def release_tails(released, theta, clip, multipliers, room):
+def release_tails(released, theta, clip, multipliers, rounding_inflation):
     """The sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
 
     Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
     """
     sums, square = total(clipped_sums, released.table, theta, clip)
     own = sums[-1:] / released.plan.bounds.constant, square
-    value, *others = _released(released, own, 1.0, clip, multipliers, room)
+    value, *others = _released(released, own, 1.0, clip, multipliers, rounding_inflation)
     return float(value[0]), *others
 
 
-def _released(released, own, norm, clip, multipliers, room):
+def _released(released, own, norm, clip, multipliers, rounding_inflation):
     """Return sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
     sums, square = own
     a, b = (multiplier**-2.0 for multiplier in multipliers)
-    paid = math.sqrt(look_precision(a, b, released.moved == 2))
-    factor = (paid + (room - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
+    paid = math.sqrt(look_precision(a, b, released.sensitivity_factor == 2))
+    factor = (paid + (rounding_inflation - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
         1.0 / paid, sums.size + 1
     )
-    noise = released.largest * released.moved * norm * clip * multipliers[0] * factor
+    noise = released.largest * released.sensitivity_factor * norm * clip * multipliers[0] * factor
     of_square = released.largest * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.
     value = release_vector(sums, noise, released.generator, mu=paid)
@@ -472,7 +479,7 @@ class RowReleases:
 
     def __init__(self, plan, target, generator, advance, unit):
         self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
-        self.moved = plan.budget.records_moved
+        self.sensitivity_factor = plan.budget.sensitivity_factor
         self.largest = plan.bounds.max_weight or 1.0
         self.is_weighted = plan.bounds.max_weight is not None
         of_rows = release_design(plan, target, generator)
@@ -500,7 +507,7 @@ class RowReleases:
     def release_curvature(self):
         """Release ``F``, the weighted second moment in these coordinates, and return it and its noise."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
+        bound = math.sqrt(self.sensitivity_factor) * self.matrix_norm**2 * self.largest
         bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / sensitivity_after_rounding(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
@@ -533,7 +540,7 @@ def run_counts(plan, target, generator, verbose):
     """Carry out a `ClippedCountsPlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
         released = PoissonReleases(plan, target, generator, advance)
-        released.look_around()
+        released.run_rounds()
     posterior = released.posterior()
     other = {
         "second_moment": released.moment,
@@ -607,7 +614,9 @@ class PoissonReleases(RowReleases):
         # Without exposures counts have what is planned for both.
         multiplier = self.plan.size_multiplier * (1.0 if are_exposed else 0.5**0.5)
         noise = (
-            self.largest * math.sqrt(self.moved) * self.coordinates.inflation_within(self.plan, 0.0)
+            self.largest
+            * math.sqrt(self.sensitivity_factor)
+            * self.coordinates.inflation_within(self.plan, 0.0)
         )
         noise /= sensitivity_after_rounding(multiplier, max(of_counts.size, of_exposures.size))
         mu = 1.0 / multiplier
@@ -630,13 +639,13 @@ class PoissonReleases(RowReleases):
         if constant:
             theta[-1] = math.log(rate) / constant
         transform = self.coordinates.transform
-        population, unknown = self._reshaped(
+        synthetic_design, unknown = self._reshaped(
             count_population(
                 self.design, self.coordinates, offsets, self.n_records, self.family, generator
             )
         )
         self.beliefs = PosteriorState(
-            population=population,
+            synthetic_design=synthetic_design,
             unknown=unknown,
             transform=transform,
             constant=constant,
@@ -658,18 +667,18 @@ class PoissonReleases(RowReleases):
         longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
         return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
 
-    def _reshaped(self, population):
+    def _reshaped(self, synthetic_design):
         """Release the weighted second moment, and return a population that has it, and what is not known."""
         plan, transform = self.plan, self.coordinates.transform
         matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
         seen = unknown, matrix / self.n_records, noise / self.n_records
         along, constant = inv(transform)[:, -1], plan.bounds.constant
-        flat, varying = split(population.moment, along, constant)
+        flat, varying = split(synthetic_design.moment, along, constant)
         varying = rescaled_to(flat, varying, *seen)
         share = share_given(flat + varying, *seen)
         moment, unknown = moment_given(flat, varying, *seen)
-        return population.reshaped(moment, share, along, constant, self.norm), unknown
+        return synthetic_design.reshaped(moment, share, along, constant, self.norm), unknown
 
     def release_look(self, clip, multipliers):
         """Release sums of clipped residuals at the mode."""
@@ -679,9 +688,9 @@ class PoissonReleases(RowReleases):
         reach = (
             self._reach(theta, max(-FIRST, centre.nodes[-1])) * max(centre.largest, largest) / clip
         )
-        room = self.coordinates.inflation_within(self.plan, reach)
+        rounding_inflation = self.coordinates.inflation_within(self.plan, reach)
         value, noise, square, of_square = release_sums(
-            self, theta, transform, clip, multipliers, room, centre
+            self, theta, transform, clip, multipliers, rounding_inflation, centre
         )
         n = self.n_records
         self.beliefs.looks.append(
@@ -689,11 +698,11 @@ class PoissonReleases(RowReleases):
         )
         self.advance()
 
-    def look_around(self):
+    def run_rounds(self):
         """Release looks at one mode after the other."""
         plan, beliefs = self.plan, self.beliefs
         pairs = zip(plan.look_multipliers, plan.square_multipliers, strict=True)
-        reach = self.largest * self.moved * self.norm
+        reach = self.largest * self.sensitivity_factor * self.norm
         for pair in pairs:
             self.release_look(beliefs.clip(reach * pair[0]), pair)
             beliefs.learn(_POISSON_ROUNDS)
@@ -753,7 +762,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
     """Carry out a `ClippedResidualsPlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
         released = NormalReleases(plan, target, generator, advance)
-        released.look_around()
+        released.run_rounds()
     posterior = released.posterior()
     draws, deviations = posterior.draw_all(plan.n_draws, generator)
     other = {
@@ -787,10 +796,10 @@ class NormalReleases(RowReleases):
     def __init__(self, plan, target, generator, advance=lambda: None):
         family = plan.bounds.family
         self.bound = family.half_width
-        self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
-        self.spread = _DOUBT if family.deviation is None else _GIVEN
+        self.prior_median = _USUAL * self.bound if family.deviation is None else family.deviation
+        self.log_sd = _DOUBT if family.deviation is None else _GIVEN
         self.looks, self.sizes, self.errors, self.tails = [], [], None, None
-        super().__init__(plan, target, generator, advance, self.usual)
+        super().__init__(plan, target, generator, advance, self.prior_median)
         self._release_curvature()
 
     def _release_curvature(self):
@@ -805,30 +814,30 @@ class NormalReleases(RowReleases):
             replace(group, precision=np.pad(group.precision, (0, 1))) for group in prior.groups
         ]
         self.prior = Prior(tuple(groups))
-        self.scales = self.prior.usual
-        self.start = np.append(np.zeros(len(transform)), math.log(self.usual))
+        self.scales = self.prior.prior_mode
+        self.start = np.append(np.zeros(len(transform)), math.log(self.prior_median))
 
-    def _room(self, theta, clip, power=1.0):
+    def _rounding_inflation(self, theta, clip, power=1.0):
         """Return by what rounding may enlarge what a record moves, by a power of clipped residuals."""
         reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
         return self.coordinates.inflation_within(self.plan, power * reach)
 
-    def _reaching(self, point, clip):
+    def _effective_clip(self, point, clip):
         """A clip as it works: one at the bound of responses cuts nothing at the origin."""
         return _FAR * self.bound if clip >= self.bound and not np.any(point) else clip
 
     def _note(self, point, clip, square, noise):
-        clip = self._reaching(point, clip)
+        clip = self._effective_clip(point, clip)
         self.sizes.append(
             NoisyMeanSquare(point, clip, square / self.n_records, noise / self.n_records)
         )
         self.advance()
 
-    def release_size(self, clip):
+    def release_mean_square(self, clip):
         """Release the size of clipped responses, and return the clip that follows from it."""
         point = np.zeros(self.curvature.values.size)
         _, square = residual_sums(self, point, clip)
-        noise = self.largest * clip**2 * self._room(point, clip)
+        noise = self.largest * clip**2 * self._rounding_inflation(point, clip)
         noise /= sensitivity_after_rounding(self.plan.size_multiplier, 1)
         mu = 1.0 / self.plan.size_multiplier
         # Proposition 73.
@@ -844,17 +853,24 @@ class NormalReleases(RowReleases):
         transform = self.curvature.transform
         theta = transform @ point
         value, noise, square, of_square = release_sums(
-            self, theta, transform, clip, (multiplier, square_multiplier), self._room(theta, clip)
+            self,
+            theta,
+            transform,
+            clip,
+            (multiplier, square_multiplier),
+            self._rounding_inflation(theta, clip),
         )
-        self.looks.append(NoisyScore(point, self._reaching(point, clip), value, noise))
+        self.looks.append(NoisyScore(point, self._effective_clip(point, clip), value, noise))
         self._note(point, clip, square, of_square)
 
     def release_errors(self):
         """Release how squares of clipped residuals vary with the rows, at the last point."""
         look, transform = self.looks[-1], self.curvature.transform
         theta = transform @ look.point
-        bound = math.sqrt(self.moved) * (self.largest * self.matrix_norm * look.clip) ** 2
-        bound *= self._room(theta, look.clip, 2.0)
+        bound = (
+            math.sqrt(self.sensitivity_factor) * (self.largest * self.matrix_norm * look.clip) ** 2
+        )
+        bound *= self._rounding_inflation(theta, look.clip, 2.0)
         noise = bound / sensitivity_after_rounding(self.plan.errors_multiplier, len(transform) ** 2)
         target = self.reweighted(2) if self.is_weighted else self.target
         matrix = total(squares_moment, target, theta, look.clip, transform)
@@ -868,8 +884,8 @@ class NormalReleases(RowReleases):
         plan, point = self.plan, self.looks[-1].point
         theta = self.curvature.transform @ point
         clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
-        room = self._room(theta, clip)
-        found = release_tails(self, theta, clip, plan.tails_multipliers, room)
+        rounding_inflation = self._rounding_inflation(theta, clip)
+        found = release_tails(self, theta, clip, plan.tails_multipliers, rounding_inflation)
         self.tails = HeavyTailCorrection(
             point, clip, *(number / self.n_records for number in found)
         )
@@ -889,11 +905,11 @@ class NormalReleases(RowReleases):
                 largest = max(largest, math.sqrt(variance - of_point))
         return largest
 
-    def look_around(self):
+    def run_rounds(self):
         """Release sizes, and looks at one mode after the other."""
         plan, clip, believed = self.plan, self.bound, math.inf
         for _ in range(N_SIZES):
-            believed = min(believed, self.release_size(clip))
+            believed = min(believed, self.release_mean_square(clip))
             clip = self._clip(clip, believed)
         for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
             clip = self._clip(clip, believed)
@@ -920,7 +936,7 @@ class NormalReleases(RowReleases):
     def _clip(self, clip, believed):
         """The clip for residuals of a deviation, never larger than the last."""
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.look_multipliers))
-        best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, mu)
+        best, _ = best_clip(self.n_records, self.largest * self.sensitivity_factor * self.norm, mu)
         return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
 
     def _believed(self, settled):
@@ -935,14 +951,14 @@ class NormalReleases(RowReleases):
         return NormalSurrogate(
             n_samples=self.n_records,
             curvature=self.curvature.values,
-            doubt=self.curvature.doubt,
-            own_doubt=self.curvature.own_doubt,
+            posterior_variance=self.curvature.posterior_variance,
+            diagonal_variance=self.curvature.diagonal_variance,
             mean=self.curvature.mean,
             squares=self.curvature.squares,
             prior=self.prior,
             scales=self.scales,
-            usual=self.usual,
-            spread=self.spread,
+            prior_median=self.prior_median,
+            log_sd=self.log_sd,
             looks=tuple(self.looks[-_USED:]),
             sizes=tuple(self.sizes),
             start=self.start,
@@ -951,12 +967,12 @@ class NormalReleases(RowReleases):
     def posterior(self):
         """The `Posterior` that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _NORMAL_ROUNDS)
-        stretch, weight = self._stretch(settled)
+        sandwich_factor, weight = self._sandwich_factor(settled)
         tails = None if self.tails is None else self.tails._replace(weight=weight)
         constant = self.plan.bounds.constant
-        return NormalPosterior(settled, self.curvature.transform, stretch, tails, constant)
+        return NormalPosterior(settled, self.curvature.transform, sandwich_factor, tails, constant)
 
-    def _stretch(self, settled):
+    def _sandwich_factor(self, settled):
         """Return by what draws are stretched, None if that errors vary is not known, and a mean weight."""
         size = self.sizes[-1]
         if self.errors is None or size.value <= size.noise:

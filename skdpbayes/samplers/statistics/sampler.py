@@ -63,7 +63,7 @@ def redrawn(released, n_draws, random_state):
 def weighed(released, draws):
     """Return how much draws of a released posterior, in the units of the first, count in predictions."""
     unit = np.atleast_2d(released["unit"])
-    return released["posterior"].weigh((draws / unit).reshape(len(draws), -1))
+    return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
 
 
 @options()
@@ -144,7 +144,7 @@ class NoiseAware(Sampler):
             return None
         return redrawn(released, n_draws, random_state)
 
-    def weigh(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
+    def importance_weights(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
         """Return how much draws count in predictions, for which large prior scales are less probable."""
         if "posterior" not in released:
             return None

@@ -50,7 +50,7 @@ def joint_multiplier(family, of_score, of_curvature=None):
     return joint_precision(family, *_precisions(of_score, of_curvature)) ** -0.5
 
 
-def noise_factor(family, reach, replaces, multipliers, room, size):
+def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation, size):
     """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
 
     Parameters
@@ -59,15 +59,15 @@ def noise_factor(family, reach, replaces, multipliers, room, size):
         As for `joint_precision_at`.
     multipliers : tuple of float
         Of a score, and of a curvature or None.
-    room : float
+    rounding_inflation : float
         By what rounding may enlarge what a record moves, in units of ``b_1 C`` and ``b_2 C^2``.
     size : int
         How many numbers are rounded to a lattice.
     """
     precisions = _precisions(*multipliers)
-    moved = math.sqrt(joint_precision_at(family, reach, replaces, *precisions))
-    errors = (room - 1.0) * math.sqrt(sum(precisions))
-    return (moved + errors) / sensitivity_after_rounding(
+    sensitivity_factor = math.sqrt(joint_precision_at(family, logit_bound, replaces, *precisions))
+    errors = (rounding_inflation - 1.0) * math.sqrt(sum(precisions))
+    return (sensitivity_factor + errors) / sensitivity_after_rounding(
         joint_multiplier(family, *multipliers), size
     )
 
@@ -76,13 +76,13 @@ def _precisions(of_score, of_curvature):
     return of_score**-2.0, 0.0 if of_curvature is None else of_curvature**-2.0
 
 
-def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
+def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0):
     """``J`` at a point where logits are bounded.
 
     Parameters
     ----------
     family : ClassFamily
-    reach : float
+    logit_bound : float
         For two classes the logit of a record of norm ``C`` along the point, otherwise the most by which
         logits of two classes differ.
     replaces : bool
@@ -99,16 +99,16 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
     if family.n_classes > 2:
         # It is largest at the longest ``p - 1/K``, or where the norm of ``p`` is that of two halves.
         even = 1.0 / family.n_classes
-        longest = _longest(family.n_classes, reach) ** 2
+        longest = _longest(family.n_classes, logit_bound) ** 2
         squares = np.array([min(longest, 0.5 - even), longest])
         slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
         found = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
         return min(anywhere, _ROUNDING * float(found.max()))
-    if not reach < _FAR:
+    if not logit_bound < _FAR:
         return anywhere
     # Records of norm C at all angles to the point; those that are shorter or longer move it less.
     cosines = np.linspace(0.0, 1.0, _N_ANGLES)
-    sizes, largest = np.tanh(0.5 * reach * cosines), math.tanh(0.5 * reach)
+    sizes, largest = np.tanh(0.5 * logit_bound * cosines), math.tanh(0.5 * logit_bound)
     centres = np.linspace(0.0, 0.5 * largest, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
     of_curvatures = of_curvature * (1.0 - sizes**2) ** 2
     squares = -2.0 * centres * (sizes * cosines)
@@ -116,23 +116,26 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
     np.maximum(squares, 0.0, out=squares)
     squares += centres**2
     # Bounds on the derivatives by cosines: of squares of sizes, of what centres take off, of curvatures.
-    of_squares, of_centres = reach * min(0.4, largest), min(2.5, 4.0 * largest) * centres[:, 0]
+    of_squares, of_centres = (
+        logit_bound * min(0.4, largest),
+        min(2.5, 4.0 * largest) * centres[:, 0],
+    )
     slopes = of_score * (of_squares + of_centres)
-    slopes += of_curvature * reach * min(0.6, 2.0 * largest)
+    slopes += of_curvature * logit_bound * min(0.6, 2.0 * largest)
     squares *= of_score
     squares += of_curvatures
     found = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
     return min(anywhere, _ROUNDING * float(found.min()))
 
 
-def _longest(n_classes, spread):
-    """The longest ``p - 1/K`` where logits of two classes differ by at most ``spread``.
+def _longest(n_classes, logit_range):
+    """The longest ``p - 1/K`` where logits of two classes differ by at most ``logit_range``.
 
-    The probabilities with ``p_i <= exp(spread) p_j`` are a polytope whose corners have two values, and a
+    The probabilities with ``p_i <= exp(logit_range) p_j`` are a polytope whose corners have two values, and a
     norm is largest at a corner.
     """
     larger = np.arange(1, n_classes)  # How many have the larger one.
-    growth = math.expm1(min(spread, 700.0))
+    growth = math.expm1(min(logit_range, 700.0))
     # Between the values. Squares of the norms of p, less 1/K, would be lost in rounding.
     apart = growth / (n_classes + larger * growth)
     return float(np.max(apart * np.sqrt(larger * (n_classes - larger) / n_classes)))

@@ -84,7 +84,7 @@ def test_bits_tell_nearly_as_much_as_is_claimed_and_no_more(ratio):
         assert gained <= cost.delta(epsilon) + 5 * error
     # A batch tells most where the others have all but decided; here they say nothing.
     share = 0.95 if ratio == 0 else 0.75
-    claimed = np.sqrt(BITS) * cost.bits[0].log_odds_range / 2
+    claimed = np.sqrt(BITS) * cost.decisions[0].log_odds_range / 2
     reached = audit_separation(ours, others)
     assert share * claimed <= reached.mu <= claimed * (1 + 0.03)
 

@@ -60,7 +60,7 @@ def test_adaptation_follows_accept_bits_and_nothing_else(make_target):
     sampler = DPMH(adapt_step_size=True, proposal="gaussian")
     plan = sampler.plan(bounds, 400, Budget(2.0, 1e-6))
     total = 20.0 * plan.clock.total
-    clock = plan.clock._replace(total=total, burnt=0.3 * total)
+    clock = plan.clock._replace(total=total, burn_in_end=0.3 * total)
     plan = plan.changed(n_steps=20_000, clock=clock)
     states, records = blocks(target, plan, 3, 1)
     for table in ((X * (1 + 1e-12), y), (X[::-1].copy(), y[::-1].copy())):
@@ -71,7 +71,7 @@ def test_adaptation_follows_accept_bits_and_nothing_else(make_target):
     scales = records[:, core._SCALE]
     assert np.unique(scales).size > 20 and 0.25 <= scales.min() < scales.max() <= 4.0
     # After burn-in nothing is adapted any more.
-    after = records[:, core._SPENT] >= clock.burnt
+    after = records[:, core._SPENT] >= clock.burn_in_end
     assert np.unique(scales[after]).size == 1 and after.sum() > 100
 
 
@@ -96,6 +96,6 @@ def test_long_adapted_chains_accept_as_often_as_wanted(make_target):
     """Steps grow until they do: this posterior is wider than a typical one of its bounds."""
     plan, released = adapted_chains(make_target, 20_000, 2, 2.0, 5)
     shares = [other["acceptance_rate"] for other in released]
-    assert np.mean(shares) == pytest.approx(plan.clock.wanted_acceptance, abs=0.02)
+    assert np.mean(shares) == pytest.approx(plan.clock.target_acceptance, abs=0.02)
     # Longer ones cost more each, and are fewer.
     assert np.mean([other["n_iter"] for other in released]) < 0.5 * plan.expected_steps

@@ -53,7 +53,7 @@ def test_a_plan_sees_public_quantities_only():
     d=st.integers(1, 60),
     n=st.floats(0.0, 7.5).map(lambda power: int(10**power)),
     epsilon=st.floats(-2.0, 1.3).map(lambda power: 10**power),
-    pure=st.booleans(),
+    pure_events=st.booleans(),
     relation=st.sampled_from(RELATIONS),
     precision=st.sampled_from([0.05, 1.0, 40.0]),
     gradient_bound=st.sampled_from([0.3, 4.0]),
@@ -90,7 +90,7 @@ def test_no_plan_passes_its_budget(
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation):
     made = plan(sampler, relation=relation)
-    (bits,) = made.cost.bits
+    (bits,) = made.cost.decisions
     assert bits.count == made.n_steps == made.clock.total
     wanted = accept_range(made.step_size / made.temperature, made.batch_ratio, relation)
     assert wanted <= bits.log_odds_range <= wanted * (1 + 1e-5)
@@ -112,7 +112,7 @@ def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bo
         log_odds = 2 * (2.0**-48 + 2.0**-51)
         kernel = Kernel(True, False, relation, True, n)
         moved = accept_range(bound, ratio, relation)
-        claimed = kernel.cost(bound, ratio, 0.0, 1).bits[0].log_odds_range
+        claimed = kernel.cost(bound, ratio, 0.0, 1).decisions[0].log_odds_range
         assert claimed >= moved + sums + quotients + laws + log_odds
         assert claimed <= moved + 2.0**-40 + 2.0**-46 * rate
         # And under noise every jump is as much longer.
@@ -229,7 +229,7 @@ def test_a_noisy_batch_is_charged_for_records_that_count_a_poisson_number_of_tim
 
 
 def test_pure_privacy_is_composed_by_addition_and_told_what_a_delta_would_buy():
-    (bits,) = plan(n=1_000_000, delta=0.0).cost.bits
+    (bits,) = plan(n=1_000_000, delta=0.0).cost.decisions
     assert 0.9 < bits.count * bits.log_odds_range <= 1.0
     made = plan(delta=0.0, n=5000)
     assert made.temperature > plan(n=5000).temperature
@@ -407,15 +407,15 @@ def test_their_charges_add_up_to_what_is_claimed(sampler, options):
     assert each * made.expected_steps == pytest.approx(made.cost.rho, rel=1e-6)
     # More and shorter steps than expected must be possible.
     assert made.n_steps > 1.1 * made.expected_steps and "at most" in str(made)
-    assert (made.clock.wanted_acceptance > 0) == ("adapt_step_size" in options)
+    assert (made.clock.target_acceptance > 0) == ("adapt_step_size" in options)
 
 
 @pytest.mark.parametrize("options", ({}, *VARIED), ids=str)
 def test_draws_are_marked_evenly_between_burn_in_and_the_end(options):
     made = plan(n_draws=60, **options)
     marks = made.draw_marks()
-    ticks = np.append(made.clock.burnt, marks)
-    spacing = (made.clock.total - made.clock.burnt) / 60
+    ticks = np.append(made.clock.burn_in_end, marks)
+    spacing = (made.clock.total - made.clock.burn_in_end) / 60
     np.testing.assert_allclose(np.diff(ticks), spacing, rtol=1e-6)
     # Charges are sums of many, and would miss a mark at the very end.
     assert marks[-1] < made.clock.total

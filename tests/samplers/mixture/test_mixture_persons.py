@@ -188,7 +188,7 @@ def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatc
         for seed in range(100):
             seen.clear()
             released = Rounds(run, table, np.random.default_rng(1000 * which + seed))
-            released.look_around()
+            released.run_rounds()
             for look in released.looks:
                 sums = [local_sums(part, look.reference, look.scales) for part in tables]
                 seen.append((look.sums, sums, look.noise_scale))

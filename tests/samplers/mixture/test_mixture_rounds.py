@@ -10,7 +10,7 @@ from skdpbayes.models.mixture import MixtureModel, make_mixture
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler, posterior, release
-from skdpbayes.samplers.mixture.plan import LARGEST_MIXTURE_SIZE, release_size, scales_for
+from skdpbayes.samplers.mixture.plan import LARGEST_MIXTURE_SIZE, release_mean_square, scales_for
 from skdpbayes.samplers.mixture.posterior import (
     MixtureState,
     inflation,
@@ -122,7 +122,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     table = make_mixture(rng.normal(size=(2000, 2)) * 0.3, model)
     for seed in range(20):
         found = Rounds(plan, table, np.random.default_rng(seed))
-        found.look_around()
+        found.run_rounds()
     for look, scales, multiplier in zip(
         found.looks, plan.scales, plan.round_multipliers, strict=True
     ):
@@ -179,7 +179,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
         for seed in range(N_ATTACKS):
             seen.clear()
             released = Rounds(plan, table, np.random.default_rng(1000 * which + seed))
-            released.look_around()
+            released.run_rounds()
             for look in released.looks:
                 sums = [local_sums(part, look.reference, look.scales) for part in tables]
                 seen.append((look.sums, sums, look.noise_scale))
@@ -207,7 +207,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
 
 def test_too_many_statistics_are_refused_with_a_remedy():
     model = model_of(10, 40, "full")
-    assert release_size(model) > LARGEST_MIXTURE_SIZE
+    assert release_mean_square(model) > LARGEST_MIXTURE_SIZE
     with pytest.raises(ValueError, match="covariance_type='diag'"):
         plan_of(model, 10**6)
 

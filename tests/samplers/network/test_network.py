@@ -33,9 +33,9 @@ def test_path_and_choices_together_cost_the_budget(sampler, n, relation):
     for epsilon in (0.2, 2.0):
         plan = planned(n, relation=relation, epsilon=epsilon, sampler=sampler)
         assert 0.99 * epsilon < plan.epsilon <= epsilon
-        choices = PrivacyCost(relation, bits=plan.cost.bits)
+        choices = PrivacyCost(relation, decisions=plan.cost.decisions)
         assert plan.cost == plan.path.cost + choices
-        ranges = sorted(bit.log_odds_range for bit in plan.cost.bits for _ in range(bit.count))
+        ranges = sorted(bit.log_odds_range for bit in plan.cost.decisions for _ in range(bit.count))
         assert len(ranges) == 2
         np.testing.assert_allclose(ranges, sorted(plan.log_odds_ranges), rtol=1e-6)
         assert sum(ranges) > sum(plan.log_odds_ranges)

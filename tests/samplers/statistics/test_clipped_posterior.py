@@ -104,7 +104,7 @@ def a_surrogate(rng, length=5, **changed):
         n_samples=500.0,
         curvature=rng.uniform(0.1, 1.0, length),
         doubt=rng.uniform(0.01, 0.1, length),
-        own_doubt=rng.uniform(0.001, 0.01, length),
+        diagonal_variance=rng.uniform(0.001, 0.01, length),
         mean=0.1 * rng.normal(size=length),
         squares=rng.uniform(0.2, 1.2, length),
         prior=Prior((Group.learnt(np.pad(np.eye(length), (0, 1)), length),)),
@@ -165,7 +165,7 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
         n_samples=float(n),
         curvature=values,
         doubt=np.zeros(3),
-        own_doubt=np.zeros(3),
+        diagonal_variance=np.zeros(3),
         mean=mean @ basis,
         squares=values,
         looks=tuple(
@@ -404,7 +404,7 @@ def test_a_single_column_through_zero_is_covered(design):
         plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(1.0, 1e-5))
         generator = np.random.default_rng(1000 + seed)
         released = release.NormalReleases(plan, model.target(rows, responses), generator)
-        released.look_around()
+        released.run_rounds()
         posterior = released.posterior()
         at, factor = posterior.surrogate, posterior.transform
         if posterior.stretch is not None:
@@ -445,7 +445,7 @@ def test_clips_follow_residuals_and_never_grow():
     model = LinearModel(family=Normal(-40.0, 40.0), n_features=3, norm=math.sqrt(3))
     plan = ClippedResiduals().plan(model.bounds(), 5000, Budget(3.0, 1e-6))
     released = NormalReleases(plan, model.target(rows, responses), np.random.default_rng(0))
-    released.look_around()
+    released.run_rounds()
     clips = np.array([look.clip for look in released.looks])
     assert np.all(np.diff(clips) <= 0) and clips[-1] < 0.8 * clips[0] < 40.0
     # At most 2.5 deviations of the errors, and what is not known of them and of the mode.
@@ -473,7 +473,7 @@ def test_it_is_what_auto_takes_for_numbers_and_says_what_it_is_for():
 def test_plans_tell_what_privacy_costs():
     bounds = LinearModel(family=Normal(-1.0, 1.0), n_features=10, norm=1.0).bounds()
     few, many = (ClippedResiduals().plan(bounds, n, Budget(0.1, 1e-6)) for n in (100, 10**6))
-    assert few.widening > many.widening > 1.0
+    assert few.interval_inflation > many.interval_inflation > 1.0
     assert any("noise hides nearly all" in text for text in few.warnings) and not many.warnings
     assert "looks at residuals" in many.summary()["spent on"]
 

@@ -205,7 +205,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
         found = []
         for seed in range(60):
             released = NormalReleases(plan, table, np.random.default_rng(1000 * which + seed))
-            released.look_around()
+            released.run_rounds()
             found.append(log_ratio(released, tables))
         scores.append(np.array(found))
     audit = audit_separation(*scores)

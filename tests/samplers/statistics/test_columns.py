@@ -88,7 +88,7 @@ def test_means_and_mean_squares_of_indicators_say_the_same(rng, value, of_square
         both, noisy = seen_through_noise(means, squares, noise, rng)
         alone = squares_of(squares + noise * rng.normal(size=60), noise)
         errors = (both.squares - squares, alone - squares, both.means - means, noisy - means)
-        doubts = (both.square_doubts.mean(), both.mean_doubts.mean())
+        doubts = (both.square_variances.mean(), both.mean_variances.mean())
         found.append([*(np.mean(error**2) for error in errors), *doubts])
     together, alone, mean, naive, *doubts = np.sqrt(np.mean(found, axis=0))
     assert together < of_squares * alone and mean < of_means * naive
@@ -103,7 +103,7 @@ def test_numbers_keep_their_means(rng):
     # No worse than what was released, if not better.
     assert np.mean((found.means - means) ** 2) < 1.05 * np.mean((noisy - means) ** 2)
     assert np.mean((found.squares - squares) ** 2) < 1.1 * 0.01**2
-    doubts = np.mean((found.means - means) ** 2) / found.mean_doubts.mean()
+    doubts = np.mean((found.means - means) ** 2) / found.mean_variances.mean()
     assert 0.5 < doubts < 2.0
 
 
@@ -129,6 +129,6 @@ def test_mean_squares_are_as_exact_as_they_were_released(rng, noise):
     for _ in range(40):
         found, _ = seen_through_noise(means, squares, noise, rng)
         errors.append(np.mean((found.squares - squares) ** 2))
-        doubts.append(found.square_doubts.mean())
+        doubts.append(found.square_variances.mean())
     assert np.mean(errors) < 1.3 * noise**2
     assert np.mean(doubts) == pytest.approx(np.mean(errors), rel=0.3)

@@ -513,7 +513,7 @@ def test_rows_are_as_they_are_believed_to_be_where_noise_hides_most_columns(epsi
         )
         miss = scale * curvature.basis.T @ (matrix - given.population.moment) @ curvature.basis
         unknown = np.outer(curvature.doubt, curvature.doubt) * (1.0 + np.eye(d + 1))
-        off.append(np.mean(miss**2 / (unknown + np.diag(curvature.own_doubt))))
+        off.append(np.mean(miss**2 / (unknown + np.diag(curvature.diagonal_variance))))
     assert np.mean(off) < 1.5
 
 
@@ -524,7 +524,7 @@ def test_it_may_be_asked_for_and_says_what_privacy_costs():
     bounds = LinearModel(family=Poisson(9.0), n_features=3, norm=1.0).bounds()
     plans = [ClippedResiduals().plan(bounds, n, Budget(0.1, 1e-6)) for n in (100, 10**6)]
     assert all(plan.is_calibrated and plan.temperature == 1.0 for plan in plans)
-    assert plans[0].widening > plans[1].widening > 1.0
+    assert plans[0].interval_inflation > plans[1].interval_inflation > 1.0
     assert any("noise hides nearly all" in text for text in plans[0].warnings)
     assert not plans[1].warnings and "histogram" in plans[1].summary()["spent on"]
     # Noise does not hide coefficients here, but how columns vary together.

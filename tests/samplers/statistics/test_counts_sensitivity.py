@@ -206,7 +206,7 @@ def two_tables(relation, exposed, n=30):
 def scored(plan, table, tables, seed):
     """Log likelihood ratio of everything that is released of a table, of two."""
     released = PoissonReleases(plan, table, np.random.default_rng(seed))
-    released.look_around()
+    released.run_rounds()
     transform, n_records, found = released.coordinates.transform, released.n_records, 0.0
     matrix, matrix_noise = released.released_curvature
     constant = plan.bounds.row_norm / 2.0

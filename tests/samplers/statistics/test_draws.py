@@ -33,7 +33,7 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     u = np.full(length, truth)
     f = population.change(u[None])[0]
     looks = [NoisyValue(u, 1.1 * f + noise * rng.normal(size=length), noise)]
-    misfit = estimate_discrepancy(population, looks, [], u)
+    score_discrepancy = estimate_discrepancy(population, looks, [], u)
     values, basis = np.linalg.eigh(population.curvature(u))
     make, precision = Group.learnt if is_learnt else Group.known, scale**-2.0 * np.eye(length)
     prior = Prior((make(precision, length),))
@@ -44,7 +44,7 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
         scales=prior.usual,
         target=1.1 * f,
         noise=noise,
-        misfit=misfit,
+        score_discrepancy=score_discrepancy,
         origin=population.origin,
         slope=float(population.mean_variance(probabilities)[0]),
         basis=basis,

@@ -258,15 +258,17 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         labels = labels_of(rng, rows, 4.0 * rng.normal(size=4))
         target, bounds = make_target(rows, labels, prior_scale=4.0)
         found = LogisticReleases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
-        found.look_around()
+        found.run_rounds()
         found.looks = [look._replace(noise=told * look.noise) for look in found.looks]
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]
         given = found.surrogate()
         u = given.start + rng.normal(size=(5, 4)) / np.sqrt(np.diag(given.information(given.start)))
         f = given.population.change(u)
-        believed = f + f @ given.misfit.mean.T
+        believed = f + f @ given.score_discrepancy.mean.T
         transform, family = found.coordinates.transform, found.family
-        for point, one, variance in zip(u, believed, variances_of(given.misfit, f), strict=True):
+        for point, one, variance in zip(
+            u, believed, variances_of(given.score_discrepancy, f), strict=True
+        ):
             theta = (transform @ point)[None]
             score, _ = weighted_scores(found.target, family, theta, curvature=False)
             misses.append(np.mean((one - score[0] @ transform) ** 2 / variance))

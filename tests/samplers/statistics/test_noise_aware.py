@@ -174,7 +174,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     )
     plan = a_plan(bounds, 500, 1.0, relation)
     found = LogisticReleases(plan, target, np.random.default_rng(0))
-    found.look_around()
+    found.run_rounds()
     norm = found.coordinates.norm
     # Nothing is known of labels, so that their sum is charged in full.
     score, slope = (0.5, 0.25) if n_classes == 2 else (math.sqrt(2.0 / 3.0), 0.5)
@@ -428,7 +428,7 @@ def test_a_plan_says_how_much_wider_intervals_will_be(rng, relation):
             random_state=0,
         ).fit(rows, labels)
         width[epsilon] = clf.posterior_samples_.std(axis=0).mean()
-        said[epsilon] = clf.plan_.widening
+        said[epsilon] = clf.plan_.interval_inflation
     assert said[1e4] == pytest.approx(1.0, abs=0.01)
     assert said[0.3] > 1.5
     assert 0.4 < said[0.3] / (width[0.3] / width[1e4]) < 1.5

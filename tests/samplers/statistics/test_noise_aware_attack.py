@@ -45,7 +45,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation,
         found = []
         for seed in range(60):
             released = LogisticReleases(plan, table, np.random.default_rng(1000 * which + seed))
-            released.look_around()
+            released.run_rounds()
             found.append(log_ratio(released, tables))
         scores.append(np.array(found))
     audit = audit_separation(*scores)

@@ -39,7 +39,7 @@ def posterior_of(seed, n, varies, epsilon):
     released = NormalReleases(
         plan, model.target(rows, responses), np.random.default_rng(1000 + seed)
     )
-    released.look_around()
+    released.run_rounds()
     return released.posterior(), truth
 
 
@@ -122,7 +122,7 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=d, norm=math.sqrt(d), max_weight=5.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(1000.0, 1e-5))
     released = NormalReleases(plan, model.target(rows, responses, w), np.random.default_rng(0))
-    released.look_around()
+    released.run_rounds()
     posterior = released.posterior()
     at = posterior.surrogate
     factor = posterior.transform @ posterior.stretch
@@ -154,7 +154,7 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     plan = ClippedResiduals().plan(model.bounds(), 20_000, Budget(3.0, 1e-5))
     generator = np.random.default_rng(10**6 + 24)
     released = NormalReleases(plan, model.target(rows, responses), generator)
-    released.look_around()
+    released.run_rounds()
     assert 0.1 < released.posterior().surrogate.contradiction() < 2.0
 
 

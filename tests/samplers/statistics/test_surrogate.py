@@ -61,7 +61,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
         target=f + rng.normal(size=size) * 15.0,
         noise=20.0,
-        misfit=estimate_discrepancy(
+        score_discrepancy=estimate_discrepancy(
             population, looks, curvatures, centre, np.linspace(0.8, 0.0, length)
         ),
         origin=population.origin,
@@ -74,7 +74,11 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
 
 def log_likelihood(given, u):
     """The model at the top of ``surrogate.py``, written once more, at one point."""
-    population, family, misfit = given.population, given.population.family, given.misfit
+    population, family, score_discrepancy = (
+        given.population,
+        given.population.family,
+        given.score_discrepancy,
+    )
     contrasts = family.contrasts
     logits = population.rows @ u.reshape(family.n_blocks, -1).T
     p = softmax(logits @ contrasts.T, axis=1)
@@ -83,10 +87,10 @@ def log_likelihood(given, u):
     f = f.ravel()
     slopes = [np.trace(contrasts.T @ (np.diag(q) - np.outer(q, q)) @ contrasts) for q in p]
     r = np.mean(np.array(slopes) * population.weights) / family.n_blocks / given.slope
-    unknown = np.diag(variances_of(misfit, f[None])[0])
+    unknown = np.diag(variances_of(score_discrepancy, f[None])[0])
     covariance = np.diag(given.basis.T @ unknown @ given.basis)
     covariance = covariance + given.noise**2 + r * given.sampling
-    residual = given.basis.T @ (given.target - f - misfit.mean @ f)
+    residual = given.basis.T @ (given.target - f - score_discrepancy.mean @ f)
     return multivariate_normal.logpdf(residual, cov=np.diag(covariance))
 
 
@@ -144,10 +148,10 @@ def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_cla
     f = given.population.change(
         np.vstack([u, u + step * np.eye(u.size), u - step * np.eye(u.size)])
     )
-    expected = f + f @ given.misfit.mean.T
+    expected = f + f @ given.score_discrepancy.mean.T
     jacobian = (expected[1 : u.size + 1] - expected[u.size + 1 :]).T / (2.0 * step)
     fading = given.population.mean_variance(given.population.at(u[None]))[0]
-    of_matrix = variances_of(given.misfit, f[:1])[0]
+    of_matrix = variances_of(given.score_discrepancy, f[:1])[0]
     variances = given.noise**2 + fading / given.slope * given.sampling
     precision = np.diag(1.0 / (variances + (given.basis**2).T @ of_matrix))
     precision = given.basis @ precision @ given.basis.T
@@ -202,7 +206,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         population=many,
         target=zero,
         noise=1e-3,
-        misfit=known,
+        score_discrepancy=known,
         origin=many.origin,
         slope=float(many.mean_variance(many.at(zero[None]))[0]),
         basis=basis,
@@ -270,12 +274,12 @@ def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_cla
         labels[rng.random(n) < 0.3] = 2
     target, bounds = make_target(rows, labels, n_classes=n_classes)
     found = LogisticReleases(a_plan(bounds, n, 1e4), target, np.random.default_rng(0))
-    found.look_around()
+    found.run_rounds()
     given, transform, family = found.surrogate(), found.coordinates.transform, found.family
     theta = given.start.reshape(family.n_blocks, -1) @ transform.T
     score, matrix = weighted_scores(found.target, family, theta, transform)
     f = given.population.change(given.start[None])
-    believed = (f + f @ given.misfit.mean.T)[0]
+    believed = (f + f @ given.score_discrepancy.mean.T)[0]
     score = (score @ transform).ravel()
     np.testing.assert_allclose(believed, score, atol=0.02 * np.linalg.norm(score))
     believed = (given.basis * given.sampling) @ given.basis.T
@@ -295,9 +299,9 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         rows /= math.sqrt(n_columns)
         target, bounds = make_target(np.ascontiguousarray(rows), labels)
         found = LogisticReleases(a_plan(bounds, 5000, epsilon), target, np.random.default_rng(0))
-        found.look_around()
+        found.run_rounds()
         given = found.surrogate()
         inverse = np.linalg.inv(given.information(given.start))
         u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
-        unknown = variances_of(given.misfit, given.population.change(u)) @ given.basis**2
+        unknown = variances_of(given.score_discrepancy, given.population.change(u)) @ given.basis**2
         assert (unknown.mean(axis=0) < 0.1 * given.sampling).all()

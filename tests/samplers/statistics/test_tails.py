@@ -101,7 +101,7 @@ def plain_surrogate(n):
         n_samples=n,
         curvature=np.ones(1),
         doubt=none,
-        own_doubt=none,
+        diagonal_variance=none,
         mean=np.ones(1),
         squares=np.ones(1),
         prior=None,

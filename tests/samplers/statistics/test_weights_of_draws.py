@@ -29,7 +29,7 @@ def model(request):
 
 
 def weights_of(model):
-    return model.plan_.sampler.weigh(model.released_, model.posterior_samples_)
+    return model.plan_.sampler.importance_weights(model.released_, model.posterior_samples_)
 
 
 def probabilities(draws, weights):
@@ -63,14 +63,14 @@ def test_weights_are_ratios_of_priors_under_two_laws_of_scales(rng):
         ]
     )
     wanted = normal @ (0.8 * density(NARROW) + 0.2 * density(WIDE)) / (normal @ density(WIDE))
-    np.testing.assert_allclose(prior.weigh(points), wanted / wanted.sum(), rtol=1e-9)
+    np.testing.assert_allclose(prior.importance_weights(points), wanted / wanted.sum(), rtol=1e-9)
 
 
 def test_no_weight_is_far_below_the_others(rng):
     """So that averages are over many draws, even if draws of large and of small scales are as many."""
     group = Group.learnt(np.eye(5), 5, WIDE, NARROW)
     points = np.geomspace(1e-3, 1e6, 200)[:, None] * rng.normal(size=(200, 5))
-    weights = Prior((group,)).weigh(points)
+    weights = Prior((group,)).importance_weights(points)
     assert weights.max() / weights.min() < 8.0
     assert 1.0 / np.sum(weights**2) > 0.5 * len(points)
 
@@ -87,7 +87,7 @@ def test_large_coefficients_count_less(model):
     assert weights[order[:100]].sum() > 1.2 * weights[order[-100:]].sum()
     moved = draws.copy()
     moved[:, :, -1] += 3.0
-    again = model.plan_.sampler.weigh(model.released_, moved)
+    again = model.plan_.sampler.importance_weights(model.released_, moved)
     np.testing.assert_allclose(again, weights, rtol=1e-9)
 
 
@@ -124,7 +124,7 @@ def test_averages_are_those_of_draws_under_the_other_law(model):
         for each in (posterior, own)
     )
     equal = np.full(n_draws, 1.0 / n_draws)
-    weighed = probabilities(wide, model.plan_.sampler.weigh(model.released_, wide))
+    weighed = probabilities(wide, model.plan_.sampler.importance_weights(model.released_, wide))
     wanted, unweighed = probabilities(narrow, equal), probabilities(wide, equal)
     off, off_without = np.abs(weighed - wanted).mean(), np.abs(unweighed - wanted).mean()
     assert off < 0.4 * off_without, (off, off_without)
@@ -190,4 +190,4 @@ def test_blocks_of_a_collection_have_the_same(model):
 def test_a_group_that_was_pickled_without_such_a_law_weighs_nothing(rng):
     group = Group.learnt(np.eye(2), 2, WIDE, NARROW)
     del group.__dict__["in_predictions"]
-    np.testing.assert_allclose(Prior((group,)).weigh(rng.normal(size=(4, 2))), 0.25)
+    np.testing.assert_allclose(Prior((group,)).importance_weights(rng.normal(size=(4, 2))), 0.25)

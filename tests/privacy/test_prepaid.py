@@ -22,7 +22,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
-from skdpbayes.privacy.losses import AcceptBits, accept_range
+from skdpbayes.privacy.losses import BoundedRangeDecisions, accept_range
 from skdpbayes.privacy.prepaid import dominates
 
 DELTA = 1e-5
@@ -90,7 +90,7 @@ def test_a_charge_of_nothing_leaves_no_line():
     assert ledger.records() == []
 
 
-def test_a_voucher_is_good_for_a_single_fit():
+def test_a_authorization_is_good_for_a_single_fit():
     pipe = make_private_pipeline(DPQuantileScaler(), model(), delta=DELTA)
     with PrivacyLedger(1.0, DELTA) as ledger:
         pipe.fit(X, Y)
@@ -100,7 +100,7 @@ def test_a_voucher_is_good_for_a_single_fit():
     assert ledger.spent == pipe.privacy_cost_
 
 
-def test_vouchers_of_a_fit_that_failed_are_taken_back():
+def test_authorizations_of_a_fit_that_failed_are_taken_back():
     class Broken(TransformerMixin, BaseEstimator):
         def fit(self, X, y=None):
             raise RuntimeError("broken")
@@ -139,10 +139,10 @@ def test_copies_that_were_made_during_a_fit_are_charged_like_any_other():
     assert ledger.spent == pipe.privacy_cost_
 
 
-def test_one_voucher_is_good_for_one_release_also_within_the_fit():
+def test_one_authorization_is_good_for_one_release_also_within_the_fit():
     class Greedy(TransformerMixin, BaseEstimator):
         def fit(self, X, y=None):
-            clone(last).fit(X, y)  # Takes the voucher that the last step needs.
+            clone(last).fit(X, y)  # Takes the authorization that the last step needs.
             return self
 
         def transform(self, X):
@@ -231,26 +231,32 @@ def test_what_a_plan_cannot_count_is_refused_and_nothing_is_spent(holder):
     assert ledger.records() == []
 
 
-def test_a_voucher_covers_what_reveals_no_more():
+def test_a_authorization_covers_what_reveals_no_more():
     def cost(**parts):
         return PrivacyCost("replace_one", **parts)
 
-    bits, more = ((AcceptBits(accept_range(a, 0.0, "replace_one"), 10),) for a in (0.01, 0.02))
-    response = cost(pure=(PureMechanism(1.0),), failure=1e-6)
+    bits, more = (
+        (BoundedRangeDecisions(accept_range(a, 0.0, "replace_one"), 10),) for a in (0.01, 0.02)
+    )
+    response = cost(pure_events=(PureMechanism(1.0),), failure_probability=1e-6)
     assert dominates(cost(mu=1.0), cost(mu=1.0)) and dominates(cost(mu=1.0), cost(mu=0.5))
     assert not dominates(cost(mu=0.5), cost(mu=1.0))
     assert not dominates(cost(mu=1.0), PrivacyCost("add_or_remove_one", mu=0.5))
-    assert dominates(cost(mu=1.0, bits=more), cost(mu=1.0, bits=bits))
-    assert not dominates(cost(mu=1.0, bits=bits), cost(mu=1.0, bits=more))
-    assert not dominates(cost(mu=9.0), cost(mu=0.1, bits=bits))
+    assert dominates(cost(mu=1.0, decisions=more), cost(mu=1.0, decisions=bits))
+    assert not dominates(cost(mu=1.0, decisions=bits), cost(mu=1.0, decisions=more))
+    assert not dominates(cost(mu=9.0), cost(mu=0.1, decisions=bits))
     assert not dominates(cost(mu=9.0), cost(rho=1e-6)) and not dominates(
-        cost(mu=9.0), cost(failure=1e-9)
+        cost(mu=9.0), cost(failure_probability=1e-9)
     )
     # Randomised response that may fail is worse than anything with its epsilon at that delta.
     assert dominates(response, cost(mu=0.15)) and not dominates(response, cost(mu=0.3))
-    assert dominates(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.5, 2),)))
-    assert not dominates(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.6, 2),)))
-    assert not dominates(cost(pure=(PureMechanism(1.0),)), cost(mu=1e-3))
+    assert dominates(
+        cost(pure_events=(PureMechanism(1.0),)), cost(pure_events=(PureMechanism(0.5, 2),))
+    )
+    assert not dominates(
+        cost(pure_events=(PureMechanism(1.0),)), cost(pure_events=(PureMechanism(0.6, 2),))
+    )
+    assert not dominates(cost(pure_events=(PureMechanism(1.0),)), cost(mu=1e-3))
     assert dominates(cost(mu=np.inf), cost(mu=5.0))
 
 
@@ -268,7 +274,7 @@ class Averaged(DPBayesianLogisticRegression):
 
 
 @pytest.mark.nightly
-def test_one_voucher_is_good_for_one_release_in_all_workers_together(backend, tmp_path):
+def test_one_authorization_is_good_for_one_release_in_all_workers_together(backend, tmp_path):
     pipe = make_private_pipeline(
         BoundedScaler(-1, 1), Averaged(classes=[0, 1], n_draws=5), epsilon=0.1, delta=DELTA
     )
