@@ -115,7 +115,7 @@ def planned_size(n_samples, neighboring_relation, public_size):
 
 
 def table_shape(X):
-    """Return the numbers of rows and columns of a table, or raise a ValueError if it is none."""
+    """The numbers of rows and columns of a table; raises a ValueError if it is none."""
     shape = X.shape if hasattr(X, "shape") else np.shape(np.asarray(X, dtype=object))
     if len(shape) != 2:
         raise ValueError(

@@ -167,7 +167,7 @@ def _ledger(path):
 
 
 def _start(path):
-    """Return how a file begins, None if there is none that can be read."""
+    """The first bytes of a file, None if there is none that can be read."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_SQLITE))

@@ -123,7 +123,7 @@ def reraise_if_safe(text):
 
 
 def doubles(values):
-    """Return numbers as a contiguous array of doubles.
+    """Numbers as a contiguous array of doubles.
 
     Raises
     ------

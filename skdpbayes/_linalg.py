@@ -15,22 +15,22 @@ _EPS = 2.0**-52
 
 
 def eigh(matrix):
-    """Return ascending eigenvalues and orthonormal eigenvectors of symmetric matrices (..., n, n)."""
+    """Ascending eigenvalues and orthonormal eigenvectors of symmetric matrices (..., n, n)."""
     return _first_finite(np.linalg.eigh, _scaled_eigh, matrix)
 
 
 def eigvalsh(matrix):
-    """Return ascending eigenvalues of symmetric matrices (..., n, n)."""
+    """Ascending eigenvalues of symmetric matrices (..., n, n)."""
     return _first_finite(np.linalg.eigvalsh, lambda m: _scaled_eigh(m)[0], matrix)
 
 
 def cholesky(matrix):
-    """Return lower triangular factors of matrices (..., n, n), or of the nearest positive definite ones."""
+    """Lower triangular factors of matrices (..., n, n), or of the nearest positive definite ones."""
     return _first_finite(np.linalg.cholesky, _each(_floored_cholesky), matrix)
 
 
 def inv(matrix):
-    """Return inverses of matrices (..., n, n), or those of the nearest that are not singular."""
+    """Inverses of matrices (..., n, n), or those of the nearest that are not singular."""
     return _first_finite(np.linalg.inv, _each(_floored_inverse), matrix)
 
 

@@ -272,7 +272,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         )
 
     def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
-        """Return what a fit would do and cost, without any data.
+        """The plan of a fit, what it would do and cost, without any data.
 
         Parameters
         ----------

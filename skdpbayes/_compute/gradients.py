@@ -201,7 +201,7 @@ class Entry:
         return self
 
     def address(self, target):
-        """Return its address for targets of this kind; compile it if necessary."""
+        """The address of the code for targets of this kind, which is compiled where it is not yet."""
         kind = typeof(target)
         if kind not in self._compiled:
             pointers = types.CPointer(kind), types.CPointer(self._job)
@@ -449,7 +449,7 @@ def _pullback(target, job, chunk):
 
 
 def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, sums_only=False):
-    """Return what a core needs for a target's gradients.
+    """The compiled functions and arrays that a core needs for a target's gradients.
 
     Parameters
     ----------
@@ -503,7 +503,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
 
 
 def start_of(target, plan):
-    """Return where a chain starts: at the target's own start, which is public, or at zero."""
+    """The start of a chain: the target's own, which is public, or zero."""
     start = getattr(target, "start", None)
     return np.zeros(plan.bounds.n_parameters) if start is None else np.array(start, dtype=float)
 
@@ -602,7 +602,7 @@ class CyclicBatches(NamedTuple):
 
 
 def cyclic_batches(n, n_batches):
-    """Return batches of equal size (to within one) that have yet to be cut."""
+    """Batches of equal size (to within one) that have yet to be cut."""
     ends = n * np.arange(1, n_batches + 1, dtype=np.int64) // n_batches
     return CyclicBatches(np.arange(n), ends, np.full(1, -1))
 
@@ -778,7 +778,7 @@ def _potential(target, job, chunk):
 
 
 def loss_oracle(target, by_numbers):
-    """Return what a core needs for a target's losses.
+    """The compiled functions and arrays that a core needs for a target's losses.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def in_memory(*columns):
-    """Return columns, those that are Dask collections computed, in one computation.
+    """Columns, those that are Dask collections computed, in one computation.
 
     In two, a source that changes could give columns that are not of the same rows.
     """

@@ -28,7 +28,7 @@ from .lists import comparable, exact_labels, integer_array, refuse_rounded_label
 
 
 def label_column(y, name):
-    """Return labels as an array of one dimension."""
+    """Labels as an array of one dimension."""
     y = column_of(y, name)
     if y.dtype.kind == "c":
         raise ValueError(f"{name} holds complex numbers: labels are text or real numbers.")
@@ -57,7 +57,7 @@ def _real_labels(y, name):
 
 
 def number_column(values, name):
-    """Return finite numbers as an array of one dimension."""
+    """Finite numbers as an array of one dimension."""
     return finite_numbers(column_of(values, name), name)
 
 
@@ -76,7 +76,7 @@ def finite_numbers(values, name):
 
 
 def count_column(values, name):
-    """Return whole numbers, none negative, as an array of one dimension."""
+    """Whole numbers, none negative, as an array of one dimension."""
     values = number_column(values, name)
     refuse_fractions(values, name)
     if (values < 0).any():
@@ -126,7 +126,7 @@ _FEW = 10
 
 
 def label_set(classes):
-    """Return the declared labels, sorted, or raise if they are invalid."""
+    """The declared labels, sorted; raises if they are invalid."""
     if np.ndim(classes) != 1:
         nested = f" of {np.ndim(classes)} dimensions" if np.ndim(classes) else ""
         raise ValueError(

@@ -128,7 +128,7 @@ class DaskShards(Shards):
     ----------
     client : distributed.Client
     futures : list of distributed.Future
-        One for each shard, a `MarkedShard`: with a target, or another object that `kept` turns into one.
+        One for each shard, a `MarkedShard`: with a target, or an object that `map_shards` turns into one.
     sizes : sequence of int
         Numbers of rows.
     marks : sequence of bytes
@@ -145,7 +145,7 @@ class DaskShards(Shards):
         found = [None] * len(self.futures)
         self._groups.reverse()
         of_groups = [[of_shards[p] for p in group] for group in self._groups]
-        tasks = self._tasks = self._asked(map_shards, function, of_groups, args)
+        tasks = self._tasks = self._asked(results_of_shards, function, of_groups, args)
         for group, results in zip(self._groups, self.client.gather(tasks), strict=True):
             for p, result in zip(group, results, strict=True):
                 found[p] = result
@@ -187,8 +187,8 @@ class DaskShards(Shards):
         own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
         return DaskShards(self.client, *own)
 
-    def kept(self, function, *args, numbered=False, instead=False):
-        """Return new shards on the same workers, with targets that a function makes from these."""
+    def map_shards(self, function, *args, numbered=False, in_place=False):
+        """New shards on the same workers, with targets that a function makes from these."""
         futures = self.client.map(
             make_one,
             [function] * len(self.futures),
@@ -197,7 +197,7 @@ class DaskShards(Shards):
             self.own_args(args, numbered),
             key=[_name(function) for _ in self.futures],
         )
-        if instead:
+        if in_place:
             # Each is released when what is made of it is there, and not when all is.
             self.futures = []
         raised(self.client.gather(self.client.map(failure, futures, pure=False)))
@@ -241,7 +241,7 @@ def _groups(client, futures):
 
 
 def raised(results):
-    """Return results, or raise the first error among them."""
+    """Results; raises the first error among them."""
     for found in filter(failure, results):
         raise found.error
     return results
@@ -295,7 +295,7 @@ def make_one(function, shard, mark, args):
     return made if isinstance(made, Failed) else MarkedShard(made, mark)
 
 
-def map_shards(function, shards, marks, of_shards, args):
+def results_of_shards(function, shards, marks, of_shards, args):
     """The results of a function for each shard of a worker."""
     shards = map(as_read, shards, marks)
     return [
@@ -423,16 +423,16 @@ def map_blocks(function, X):
 
     Returns
     -------
-    mapped : dask.array.Array, or dask.dataframe.DataFrame if the function returns data frames
+    partitions : dask.array.Array, or dask.dataframe.DataFrame if the function returns data frames
     """
     X = in_whole_rows(X)
     like = function(example_of(X))
     attempt, raising = (dask.delayed(one, pure=True) for one in (_attempt, unless_failed))
     forms = {name: get_config()[name] for name in _FORMS}
     function, none = dask.delayed(function), like[:0]
-    mapped = [raising(attempt(function, block, none, forms)) for block in blocks_of(X)]
+    partitions = [raising(attempt(function, block, none, forms)) for block in blocks_of(X)]
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
-    return collection_of(mapped, none, sizes)
+    return collection_of(partitions, none, sizes)
 
 
 def collection_of(blocks, none, sizes=None):
@@ -461,7 +461,7 @@ def collection_of(blocks, none, sizes=None):
 
 
 def _attempt(function, block, none, forms):
-    """Return what a function makes of a partition, or its error, which must quote no row."""
+    """The result of a function for a partition, or its error, which must quote no row."""
     if isinstance(block, Failed):
         return block
     try:
@@ -473,14 +473,14 @@ def _attempt(function, block, none, forms):
 
 
 def unless_failed(result):
-    """Return a result, or raise the error that it is instead."""
+    """A result; raises the error that it is instead."""
     if isinstance(result, Failed):
         raise result.error
     return result
 
 
 def computed(columns):
-    """Return some collections in memory, whose common sources are read once."""
+    """Some collections in memory, whose common sources are read once."""
     graphs = [np.array(c.to_delayed(optimize_graph=False), dtype=object).tolist() for c in columns]
     joined = [column.__dask_postcompute__() for column in columns]
     return [

@@ -79,7 +79,7 @@ class ChosenRows(NamedTuple):
     firsts: list[np.ndarray]
 
     def of(self, blocks, *names):
-        """Return lists of the kept rows, or failures, for what lies side by side in each partition.
+        """Lists of the kept rows, or failures, for what lies side by side in each partition.
 
         The first of these have names, and indices that must not differ from those of the labels.
         """
@@ -173,7 +173,7 @@ def _group_labels(groups):
 
 
 def _codes(labels, key):
-    """Return 16 bytes for each label, as two numbers, and the kinds of labels."""
+    """16 bytes for each label, as two numbers, and the kinds of labels."""
     if labels.dtype.kind in "mM":
         raise TypeError("dates, which some units turn into numbers")
     places: dict[Any, int] = {}
@@ -187,7 +187,7 @@ def _codes(labels, key):
 
 
 def _bytes_of(label, most):
-    """Return bytes that are the same for equal labels, whatever types partitions have.
+    """Bytes that are the same for equal labels, whatever types partitions have.
 
     Floats are less than ``most``.
     """
@@ -268,7 +268,7 @@ class RemoteTable(Table):
     def target(self, make, remote):
         """Build the targets on the workers and return a remote handle to them."""
         # The rows from which targets are built are not needed any more.
-        made = self.shards.kept(make, instead=True)
+        made = self.shards.map_shards(make, in_place=True)
         self.__exit__()
         self.shards = made.__enter__()
         return remote(made.address, sum(made.sizes))
@@ -306,7 +306,7 @@ def read_collection(estimator, X, y, sample_weight, exposure, groups, client, va
     if labelled:
         classes = None if is_regressor(estimator) else _classes(estimator, shards)
         of_rows = prepared(estimator, classes, sample_weight)
-        shards = shards.kept(_prepared, of_rows, instead=True)
+        shards = shards.map_shards(_prepared, of_rows, in_place=True)
     return RemoteTable(shards, n_features, classes, n_samples, only[0] is not None)
 
 

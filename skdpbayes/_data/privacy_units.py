@@ -46,7 +46,7 @@ def check_groups(groups, max_rows, n_samples, **beside):
 
 
 def has_persons(groups, max_rows):
-    """Tell whether persons are protected, or raise a ValueError if only one of two arguments is given."""
+    """Whether persons are protected; raises a ValueError if only one of two arguments is given."""
     if max_rows is None:
         if groups is not None:
             raise ValueError(
@@ -88,7 +88,7 @@ def count_persons(persons):
 
 
 def labels_of_rows(groups, n_samples):
-    """Return groups as an array, or raise an error if they are no column, or have missing values."""
+    """Groups as an array; raises an error if they are no column, or have missing values."""
     if isinstance(groups, str):
         raise TypeError(
             "groups is text, but must be a column with one label for each row: pass the column itself, e.g. "

@@ -80,7 +80,7 @@ class Shards:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def call(self, function, of_shards, *args):
-        """Return what a function returns for each `Shard`, in their order.
+        """The results of a function for each `Shard`, in their order.
 
         Parameters
         ----------
@@ -91,11 +91,11 @@ class Shards:
         """
         raise NotImplementedError
 
-    def kept(self, function, *args, numbered=False, instead=False):
-        """Return shards in the same places, with targets that a function makes from the targets of these.
+    def map_shards(self, function, *args, numbered=False, in_place=False):
+        """Shards in the same places, with targets that a function makes from the targets of these.
 
         If ``numbered``, the function takes the number of a shard's first record before ``args``. If
-        ``instead``, these shards are gone afterwards, one by one.
+        ``in_place``, these shards are gone afterwards, one by one.
         """
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class Shards:
         return self.call(of_target, [function] * len(self.sizes), args, options)
 
     def without_empty(self):
-        """Return the shards with records, or raise a ValueError if there are none."""
+        """The shards with records; raises a ValueError if there are none."""
         full = [p for p, size in enumerate(self.sizes) if size]
         if not full:
             raise ValueError("X has 0 rows, and at least 1 is required.")
@@ -137,7 +137,7 @@ class Shards:
             child.__exit__(*error)
 
     def child(self, shards):
-        """Return other shards, which stay open as long as these do."""
+        """Other shards, which stay open as long as these do."""
         self._children.append(shards.__enter__())
         return shards
 
@@ -190,12 +190,12 @@ class LocalShards(Shards):
         """The shards with given numbers."""
         return LocalShards([self.shards[p] for p in numbers], [self.sizes[p] for p in numbers])
 
-    def kept(self, function, *args, numbered=False, instead=False):
-        """Return shards with targets that a function makes from the targets of these."""
+    def map_shards(self, function, *args, numbered=False, in_place=False):
+        """Shards with targets that a function makes from the targets of these."""
         made = []
         for number, own in enumerate(self.own_args(args, numbered)):
             made.append(Shard(function(self.shards[number].target, *own)))
-            if instead:
+            if in_place:
                 self.shards[number] = None
         return LocalShards(made, self.sizes)
 
@@ -238,16 +238,16 @@ def total(function, target, *args, **options):
     return shards.total(function, *args, **options)
 
 
-def mapped(function, target, *args, numbered=False, instead=False):
-    """Return what a function makes of a target record by record, wherever the records are.
+def map_records(function, target, *args, numbered=False, in_place=False):
+    """The target that a function makes of another record by record, wherever the records are.
 
     If ``numbered``, the function takes the number of the target's first record before ``args``. If
-    ``instead``, nothing may be asked of ``target`` afterwards, and workers need not hold it.
+    ``in_place``, nothing may be asked of ``target`` afterwards, and workers need not hold it.
     """
     shards = _shards_of(target)
     if shards is None:
         return function(target, 0, *args) if numbered else function(target, *args)
-    made = shards.kept(function, *args, numbered=numbered, instead=instead)
+    made = shards.map_shards(function, *args, numbered=numbered, in_place=in_place)
     return target._replace(address=shards.child(made).address)
 
 

@@ -166,7 +166,7 @@ def validate_objects(estimator, X, on_error, *, reset):
 
 
 def without_cells(error, unknown=_UNKNOWN):
-    """Return what is raised instead of an error that may hold a cell; ``unknown`` is said of other forms."""
+    """The error to raise instead of one that may hold a cell; ``unknown`` is its text for other forms."""
     for beginnings, remedy in _REMEDIES.items():
         if str(error).startswith(beginnings):
             return same_kind(error, remedy)
@@ -320,7 +320,7 @@ class Table:
         pass
 
     def count(self, function, *args):
-        """Return what a function of `Rows` computes: a sum of integers over records."""
+        """The sum over records of the integers that a function of `Rows` computes."""
         return function(self.rows, *args)
 
     def target(self, make, remote):
@@ -400,7 +400,7 @@ def _with_nan(values):
 
 
 def exposures(values, n_rows):
-    """Return exposures that may be 0 as an array of doubles, of shape (n_rows,).
+    """Exposures that may be 0 as an array of doubles, of shape (n_rows,).
 
     A single column is taken for what it holds.
 

@@ -388,7 +388,7 @@ class PrivatePosteriorMixin(Prepaid):
         return int(self.public_size)
 
     def _origin(self):
-        """Return what is added to the draws of a sampler."""
+        """The point that is added to the draws of a sampler."""
         return 0.0
 
     def _sampler(self):
@@ -445,14 +445,14 @@ class PrivatePosteriorMixin(Prepaid):
 
         ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
         """
-        told = plan.warnings
+        warnings = plan.warnings
         self.__dict__.pop("_told_names", None)
-        for text in told:
+        for text in warnings:
             warn(text, ConvergenceWarning)
         released = run_plan(target, plan, self.random_state, self.verbose, self)
         plan = released.plan
         for text in plan.warnings:  # The plan may have been completed during the run.
-            if text not in told:
+            if text not in warnings:
                 warn(text, ConvergenceWarning)
         set_privacy_attributes(self, plan)
         self.temperature_ = plan.temperature
@@ -464,7 +464,7 @@ class PrivatePosteriorMixin(Prepaid):
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
     ) -> np.ndarray:
-        """Return draws from the posterior; this spends no budget and may be repeated.
+        """Draws from the posterior; this spends no budget and may be repeated.
 
         Parameters
         ----------
@@ -539,7 +539,7 @@ class PrivatePosteriorMixin(Prepaid):
 
 
 def check_number_of_draws(n_draws):
-    """Return a number of draws, or raise a ValueError if it is not a positive integer."""
+    """A number of draws; raises a ValueError if it is not a positive integer."""
     if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
         raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
     return n_draws
@@ -565,6 +565,6 @@ def choose_draws(kept, n_draws, random_state):
 
 
 def generator_of(random_state):
-    """Return what `numpy.random` has for a seed, or the generator that is given."""
+    """The generator of `numpy.random` for a seed, or the one that is given."""
     given = isinstance(random_state, np.random.Generator)
     return random_state if given else check_random_state(random_state)

@@ -99,7 +99,7 @@ def _average_of_rows(X, scale, coefficients, weights, mean):
 
 
 def normalized(shares):
-    """Return rows of shares divided by their sums, so that none exceeds one by a rounding error."""
+    """Rows of shares divided by their sums, so that none exceeds one by a rounding error."""
     return shares / shares.sum(axis=1, keepdims=True)
 
 
@@ -148,7 +148,7 @@ def fits_single_precision(draws, norm):
 
 
 def average_binary_rows(X, scale, draws, weights):
-    """Return log probabilities, of shape (n, 2), for rows of shape (n, d), each times its factor.
+    """Log probabilities, of shape (n, 2), for rows of shape (n, d), each times its factor.
 
     Draws are of shape (n_draws, d), or (n_draws, d + 1) with an intercept. Numba's threads share the rows;
     the result for a row does not depend on how.
@@ -181,7 +181,7 @@ def average_binary_rows(X, scale, draws, weights):
 
 
 def average_binary(logits, weights):
-    """Return log probabilities, of shape (n, 2), for logits of shape (1, n, n_draws)."""
+    """Log probabilities, of shape (n, 2), for logits of shape (1, n, n_draws)."""
     mean = np.empty((logits.shape[1], 2))
     _average_of_logits(logits[0].astype(np.float32), weights.astype(np.float32), mean)
     return _on_log_scale(mean, weights, lambda tiny: _log_binary(logits[:, tiny]))
@@ -193,7 +193,7 @@ def _log_binary(logits):
 
 
 def average_softmax(logits, weights):
-    """Return log probabilities, of shape (n, n_classes), for logits of shape (n_classes, n, n_draws)."""
+    """Log probabilities, of shape (n, n_classes), for logits of shape (n_classes, n, n_draws)."""
     shares = (logits - logits.max(axis=0)).astype(np.float32)
     np.exp(shares, out=shares)
     shares /= shares.sum(axis=0)
@@ -228,7 +228,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         return tags
 
     def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Plan:
-        """Return what a fit would do and cost, without any data.
+        """The plan of a fit, what it would do and cost, without any data.
 
         Parameters
         ----------

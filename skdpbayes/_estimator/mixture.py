@@ -137,7 +137,7 @@ def _mean_components(draws, order):
 
 
 def _cross_entropies(draws, reference):
-    """Return costs of shape (n_draws, n_components of the reference, n_components of a draw)."""
+    """Costs of shape (n_draws, n_components of the reference, n_components of a draw)."""
     if reference.covariances.ndim == 2:
         precisions = 1.0 / reference.covariances
         log_det = np.log(reference.covariances).sum(axis=1)
@@ -372,7 +372,7 @@ class MixtureDrawsMixin:
             self.precisions_ = inv(self.covariances_)
 
     def _labelled(self, weights, means, factors):
-        """Return draws as `Mixtures` and as `MixtureDraws`."""
+        """Draws as `Mixtures` and as `MixtureDraws`."""
         mixtures, covariances = relabelled(
             weights, means, factors, self.covariance_type, self._order
         )
@@ -500,7 +500,7 @@ class MixtureDrawsMixin:
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
     ) -> MixtureDraws:
-        """Return draws from the posterior; this spends no budget and may be repeated.
+        """Draws from the posterior; this spends no budget and may be repeated.
 
         Parameters
         ----------
@@ -531,7 +531,7 @@ class MixtureDrawsMixin:
         return MixtureDraws(*(part[chosen] for part in draws))
 
     def _drawn(self, n_draws, random_state, **options):
-        """Return new draws from the released posterior."""
+        """New draws from the released posterior."""
         posterior, generator = self.released_["posterior"], random_state
         if not isinstance(generator, np.random.Generator):
             generator = check_random_state(random_state)
@@ -633,7 +633,7 @@ class MixtureDrawsMixin:
 
 
 def _checked_bounds(bounds, n_features):
-    """Return the lower and upper bounds of all columns, or raise a ValueError."""
+    """The lower and upper bounds of all columns; raises a ValueError."""
     if len(bounds) != 2:
         raise ValueError(f"bounds must be a pair (low, high), got {len(bounds)} entries.")
     ends = [np.asarray(part, dtype=np.float64) for part in bounds]

@@ -222,7 +222,7 @@ def responses_at_bounds(released, draws, model):
 
 
 def _of_responses(moment, draws, model, errors):
-    """Return draws of the mean of responses, from the middle of bounds, and the deviation of responses.
+    """Draws of the mean of responses, from the middle of bounds, and the deviation of responses.
 
     The mean is 0 without an intercept; ``moment`` is that of rows and the constant, with noise.
     """
@@ -337,7 +337,7 @@ def overdispersed(released):
 
 
 def surprise(draws, scale):
-    """Return how probable a prior scale makes numbers as large as draws, at most by half too small.
+    """The probability under a prior scale of numbers as large as draws, at most by half too small.
 
     Parameters
     ----------
@@ -492,7 +492,7 @@ def low_ess_warnings(draws, plan):
 
 
 def to_arviz(variables, coords, plan, *, split=True):
-    """Return named draws in ArviZ's container.
+    """Named draws in ArviZ's container.
 
     Parameters
     ----------

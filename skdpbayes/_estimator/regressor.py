@@ -51,7 +51,7 @@ _IN_ROOT = 0.75
 
 @np.errstate(invalid="ignore", over="ignore")
 def mixture_quantile(law, probability, logits, noise):
-    """Return quantiles of mixtures of a law over draws.
+    """Quantiles of mixtures of a law over draws.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def mixture_quantile(law, probability, logits, noise):
 
 
 def _guess(law, probability, wanted, logits, noise):
-    """Return about where quantiles are, slopes of probits there, and a deviation of the law."""
+    """First guesses of quantiles, slopes of probits there, and a deviation of the law."""
     means, whole = law.prediction(logits), law.whole_numbers
     middle, tail = np.quantile(means, [0.5, probability], axis=1)
     if whole:
@@ -116,7 +116,7 @@ def _guess(law, probability, wanted, logits, noise):
 
 
 def _within(at, low, high, whole, halve):
-    """Return where to go on: within brackets, and at a whole number if these are wanted."""
+    """The next points of a search: within brackets, and whole numbers if these are wanted."""
     middle = 0.5 * (low + high)
     if whole:
         at = np.ceil(np.maximum(at, 0.0) ** 2 - _IN_ROOT)
@@ -150,7 +150,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return tags
 
     def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
-        """Return what a fit would do and cost, without any data.
+        """The plan of a fit, what it would do and cost, without any data.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return None
 
     def _origin(self) -> Any:
-        """Return what is added to the draws of a sampler: responses were centred."""
+        """The point that is added to the draws of a sampler, as responses were centred."""
         if not self.fit_intercept or not self._law.centre:
             return 0.0
         shift = np.zeros(self.n_features_in_ + 1)
@@ -199,7 +199,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return shift
 
     def _clip_logits(self, logits):
-        """Return logits whose means a response can have, before any exposure."""
+        """Logits whose means a response can have, before any exposure."""
         return logits
 
     def _largest_weight(self, max_sample_weight):
@@ -208,7 +208,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     @single_threaded_blas()  # Blocks of rows are too small for more.
     @suppress_fp_warnings()
     def _over_rows(self, X, function, exposure=None):
-        """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""
+        """The results of a function of logits of shape (n_rows, n_draws), for all rows."""
         check_is_fitted(self)
         refuse_other_order("exposure", exposure, X=X)
         X, scale = clip_rows(validate_table(self, X, reset=False), self.data_norm_)

@@ -78,7 +78,7 @@ def warn_unless_calibrated(estimator):
 
 
 def interval_table(draws, interval, without, index, level):
-    """Return a data frame, or raise an ImportError without pandas.
+    """A data frame; raises an ImportError without pandas.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def interval_table(draws, interval, without, index, level):
 
 
 def statement_table(draws, index, level):
-    """Return a data frame with what draws say of coefficients, or raise an ImportError without pandas.
+    """A data frame with what draws say of coefficients; raises an ImportError without pandas.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def names_of_ends(level):
 
 
 def whole_table(columns, index):
-    """Return a data frame that prints all of its columns and rows, or raise an ImportError without pandas."""
+    """A data frame that prints all of its columns and rows; raises an ImportError without pandas."""
     required_pandas()
     from .untruncated_frame import UntruncatedDataFrame
 
@@ -163,7 +163,7 @@ def whole_table(columns, index):
 
 
 def required_pandas():
-    """Return the module pandas, or raise an ImportError that says why it is needed."""
+    """The module pandas; raises an ImportError that says why it is needed."""
     try:
         import pandas as pd
     except ImportError as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 
 class ReleaseEvent(NamedTuple):
-    """What passes the door.
+    """A release as an audit sees it.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ _ROUNDING = 1e-9
 
 
 class TracedChain(NamedTuple):
-    """What a listener is told of a chain's steps.
+    """The steps of a chain as an observer sees them.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class TracedChain(NamedTuple):
 
 
 def step_charges(plan: Any) -> np.ndarray | None:
-    """Return what a plan's cost says of each step, or None where it says nothing of single ones.
+    """The charge of each step by a plan's cost, or None where it says nothing of single ones.
 
     On full tables ``mu``; on batches how far a record in the batch may move the step, in deviations.
 
@@ -213,7 +213,7 @@ def trace_chain(
     alone: Callable[[int, int, int], Any],
     follows: Callable[[int, list[np.ndarray], np.ndarray], tuple[np.ndarray, ...]],
 ) -> TracedChain | None:
-    """Return a `TracedChain` chain if somebody listens, and tell them of one that nothing can be told of.
+    """A `TracedChain` chain if somebody listens, and tell them of one that nothing can be told of.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ class Decimals:
         )
 
     def _ends(self, mantissas, decades):
-        """Return where the intervals of positive decimals begin and end, from the least one on."""
+        """Starts and ends of the intervals of positive decimals, from the least one on."""
         at = decades - _DECADES[0]
         starts, weights = self._starts[at], np.array(self._decades, dtype=object)[at]
         return tuple(
@@ -165,7 +165,7 @@ class Decimals:
         )
 
     def intervals(self, values):
-        """Return where the intervals of the decimals nearest to some doubles begin and end.
+        """Starts and ends of the intervals of the decimals nearest to some doubles.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Grid:
         self.total = size
 
     def intervals(self, values):
-        """Return where the intervals of the numbers nearest to some doubles begin and end."""
+        """Starts and ends of the intervals of the numbers nearest to some doubles."""
         halves = self._values / 2.0
         places = np.searchsorted(halves[:-1] / 2.0 + halves[1:] / 2.0, values / 2.0)
         return places.astype(object), (places + 1).astype(object)
@@ -348,7 +348,7 @@ class StepWeights:
         return math.log(self.weights[run] // self.lengths[run])
 
     def __sub__(self, other):
-        """Return differences of logarithms of weights, of all candidates."""
+        """Differences of logarithms of weights, of all candidates."""
         places = sorted({*self.starts, *other.starts})
         return np.array([self.log_weight_at(one) - other.log_weight_at(one) for one in places])
 
@@ -419,7 +419,7 @@ def values_of_column(rows, column):
 
 
 def _keys(rows, values_of):
-    """Return integers in the order of the values that are not missing."""
+    """Integers in the order of the values that are not missing."""
     values = np.asarray(values_of(rows), dtype=np.float64)
     most = np.finfo(np.float64).max
     values = np.clip(values[~np.isnan(values)], -most, most) + 0.0  # There is one zero.
@@ -451,7 +451,7 @@ def count_digits(rows, values_of, place, heads):
 
 
 def count_keys(rows, values_of, ranges):
-    """Return how often keys occur that are within some ranges, as a ``Counter``."""
+    """Counts of the keys that are within some ranges, as a ``Counter``."""
     keys = _keys(rows, values_of)
     kept = np.zeros(keys.size, dtype=bool)
     for low, high in ranges:
@@ -520,7 +520,7 @@ def _sides(quantile):
 
 
 def distances(counts, quantile, n_below=0, total=None):
-    """Return distances from a quantile, in ranks, of candidates between and at values.
+    """Distances from a quantile, in ranks, of candidates between and at values.
 
     Parameters
     ----------
@@ -584,7 +584,7 @@ def reach_of(quantile, log_odds_range):
 
 
 def lines_of(quantile, log_odds_range, size, bounds=(None, None)):
-    """Return candidates, and what is added to ``a`` times the distances of each kind, for `step_weights`."""
+    """Candidates, and what is added to ``a`` times the distances of each kind, for `step_weights`."""
     low, high = bounds
     if low is not None:
         return [(Grid(low, high, _LINEAR), 0.0)]

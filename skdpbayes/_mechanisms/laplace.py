@@ -53,7 +53,7 @@ def laplace_scale(sensitivity, epsilon):
 
 
 def with_noise(integers, scale, generator, epsilon=None, is_joint=False):
-    """Return integers with discrete Laplace noise of a scale, which may be 0.
+    """Integers with discrete Laplace noise of a scale, which may be 0.
 
     ``epsilon`` is what is charged for it, if that is known here, and ``is_joint`` tells whether for what was
     released before, too; see `ReleaseEvent`. Neither changes a number.
@@ -103,7 +103,7 @@ def _draw(numerator, denominator, generator):
 
 
 def _bernoulli_exp(numerator, denominator, generator):
-    """Return True with probability ``exp(-numerator / denominator)``, which is between 0 and 1."""
+    """True with probability ``exp(-numerator / denominator)``, which is between 0 and 1, else False."""
     times = 1
     while generator.integers(denominator * times) < numerator:  # Proposition 40.
         times += 1

@@ -42,7 +42,7 @@ _FEWEST_SCORES = 20
 
 @dataclass(frozen=True)
 class Separation:
-    """How far apart two sets of scores are, if they are normal.
+    """The distance of two sets of scores, if they are normal.
 
     Attributes
     ----------
@@ -337,7 +337,7 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """What it means, in a few sentences."""
+        """The result in a few sentences."""
         found = (
             f"With {100 * self.confidence:g}% confidence, epsilon is at least "
             f"{self.epsilon_lower_bound:.3g} at delta = {self.delta:.3g}"

@@ -145,7 +145,7 @@ def _extremes(estimator, y):
 
 
 def _new_categories(X, n_canaries):
-    """Return rows of categories that no other row has, and rows as they are."""
+    """Rows of categories that no other row has, and rows as they are."""
     table = np.asarray(X, dtype=object)
     others = table[np.arange(n_canaries) % len(table)]
     fresh = np.empty(others.shape, dtype=object)
@@ -156,7 +156,7 @@ def _new_categories(X, n_canaries):
 
 
 def default_score(released, canaries):
-    """Return for each canary a number that is large if its first form seems to be in.
+    """The score of each canary, which is large if its first form seems to be in the table.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _log_odds(released, canaries):
 
 
 def _learnt(released, canaries):
-    """Return what a transformer has learnt, along the canaries."""
+    """The parameters that a transformer has learnt, along the canaries."""
     n = len(canaries.X_in)
     if hasattr(released, "categories_"):
         kept = [set(one) for one in released.categories_]
@@ -409,7 +409,7 @@ def _of_directions(n_canaries, n_directions):
 
 
 def _table(X, y, canaries, coins):
-    """Return rows and labels with the canaries, in their forms, at the end."""
+    """Rows and labels with the canaries, in their forms, at the end."""
     rows = _chosen(canaries.X_in, canaries.X_out, coins)
     X = _stacked(X, rows)
     if y is None:

@@ -115,7 +115,7 @@ def _is_private_generator(one):
 
 
 def _parts(a, b):
-    """Return what two objects of one type are made of, in pairs; None if they differ, and [] if not."""
+    """The parts of two objects of one type, in pairs; None if they differ, and [] if not."""
     if isinstance(a, np.ndarray):
         return _of_arrays(a, b)
     if isinstance(a, np.generic):
@@ -313,7 +313,7 @@ def check_cost_of_persons(cost, movements):
 
 
 def _groups(movements, kind):
-    """Return charges of one kind, joint ones once; None stands for one that is not known."""
+    """Charges of one kind, joint ones once; None stands for one that is not known."""
     charged = []
     for passage, _ in movements:
         if passage.kind == kind and not passage.is_joint:
@@ -362,7 +362,7 @@ def _batches(cost, movements):
 
 
 def check_rate(shares, rate):
-    """Return what is wrong if a record moved more steps on batches than it may at a rate, or None."""
+    """The finding if a record moved more steps on batches than it may at a rate, else None."""
     shares = np.asarray(shares)
     # Of records that are alike in both tables none is seen.
     n_seen = int((shares > 1e-6).sum())
@@ -642,7 +642,7 @@ def _kept(passage):
 
 
 def _noted(passage, released, again):
-    """Return what is kept of a release, without what would keep tables."""
+    """The part of a release that is kept, without references to tables."""
     return Noted(passage._replace(alone=None, rest=None), released, again)
 
 
@@ -663,7 +663,7 @@ def _may_be_drawn_again(passage):
 
 
 def _law_of_choice(statistic):
-    """Return probabilities, and a function from what is released to the index of its probability."""
+    """Probabilities, and a function from what is released to the index of its probability."""
     if statistic.dtype == object:  # A step function over more candidates than are ever listed.
         steps = statistic.item()
         return steps.probabilities(), steps.run_of
@@ -682,7 +682,7 @@ def _leak(passage, released, number):
 
 
 def _form(first, second):
-    """Return in what two releases differ that ought to be public, or None."""
+    """The public attribute in which two releases differ, or None."""
     if first.kind != second.kind:
         return f"{first.kind} in one run and {second.kind} in the other"
     if first.kind != "counts" and first.statistic.shape != second.statistic.shape:
@@ -697,7 +697,7 @@ def _form(first, second):
 
 
 def moved(first, second, max_records=1):
-    """Return by how much a record moved a release, in the units of its charge.
+    """The distance by which a record moved a release, in the units of its charge.
 
     Parameters
     ----------
@@ -811,7 +811,7 @@ _SUM_TOLERANCE = 1.0 + 1e-9
 
 
 class Finding(NamedTuple):
-    """What a replay found.
+    """A finding of a replay.
 
     Attributes
     ----------
@@ -831,7 +831,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a replay found. **It is computed from records without noise, and is as private as they are.**
+    """A finding of a replay. **It is computed from records without noise, and is as private as they are.**
 
     Attributes
     ----------
@@ -1108,7 +1108,7 @@ def _changed_globals(before, after):
 
 
 def _of_draws_again(first, second, steps):
-    """Return shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
+    """Shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
     shares, found, rates = [], [], []
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if a.again is None or b.again is None or not _alike(a, b) or not a.passage.charged:
@@ -1142,7 +1142,7 @@ def _alike(a, b):
 
 
 def _of_costs(released, persons, movements):
-    """Return findings where charges and costs do not agree, and whether all was at the door."""
+    """Findings where charges and costs do not agree, and whether all was at the door."""
     if persons is None:
         return check_costs(claimed_cost(released)[0], movements)
     # What a row costs a person is said once for steps that read one row of each, and once for others.

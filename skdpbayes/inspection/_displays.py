@@ -15,7 +15,7 @@ from ._tables import class_index, coefficient_columns, feature_indices, named_mo
 
 
 def line_style(options):
-    """Return line properties under their long names, so that short ones do not clash with defaults."""
+    """Line properties under their long names, so that short ones do not clash with defaults."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 

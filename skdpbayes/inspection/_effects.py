@@ -156,7 +156,7 @@ def average_marginal_effects(
 
 
 def responses(model, draws, design):
-    """Return mean responses for each draw.
+    """Mean responses for each draw.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _mean(estimator, model, draws, frame, shares):
 
 
 def public_frame(X, estimator):
-    """Return rows as a data frame whose numbers are in double precision."""
+    """Rows as a data frame whose numbers are in double precision."""
     required_pandas()
     outer = getattr(estimator, "best_estimator_", estimator)
     names = getattr(outer, "feature_names_in_", None)
@@ -271,7 +271,7 @@ def sorted_levels(column):
 
 
 def _known(names, frame):
-    """Return a list of names, or raise a ValueError if one is unknown."""
+    """A list of names; raises a ValueError if one is unknown."""
     names = [names] if isinstance(names, str) else [str(name) for name in names]
     if unknown := [name for name in names if name not in frame.columns]:
         raise ValueError(f"X_public has no columns {unknown}, only {list(frame.columns)}.")
@@ -279,7 +279,7 @@ def _known(names, frame):
 
 
 def _shares(weights, n_rows):
-    """Return weights that add up to one."""
+    """Weights that add up to one."""
     if weights is None:
         return np.full(n_rows, 1.0 / n_rows)
     weights = number_column(weights, "row_weights")
@@ -398,7 +398,7 @@ def to_marginaleffects(
 
 @cache
 def _posterior_model():
-    """Return the class that marginaleffects sees, or raise an ImportError without that package."""
+    """The class that marginaleffects sees; raises an ImportError without that package."""
     try:
         import polars as pl
         from marginaleffects.classes import ModelAbstract, ModelVault
@@ -473,7 +473,7 @@ def _law_of(model, n_blocks):
 
 
 def _kind(column):
-    """Return what marginaleffects calls the type of a column."""
+    """The name that marginaleffects has for the type of a column."""
     if not is_numeric_column(column):
         return "character"
     return "binary" if is_binary(column) else "numeric"

@@ -60,7 +60,7 @@ class Indicators(NamedTuple):
         return self._replace(names=tuple(names.get(name) for name in self.names))
 
     def place(self, column, level):
-        """Return the place of a level, or raise a ValueError."""
+        """The place of a level; raises a ValueError."""
         known = [category_text(one) for one in self.levels]
         try:
             return known.index(category_text(level))
@@ -125,7 +125,7 @@ def _of_formula(step):
 
 
 def with_references(draws, names, found, raw, reference_levels):
-    """Return draws and names of effects in which levels are compared with references.
+    """Draws and names of effects in which levels are compared with references.
 
     Parameters
     ----------
@@ -253,11 +253,11 @@ class Affine(NamedTuple):
     indicators: Mapping[str, Indicators | None] = MappingProxyType({})
 
     def rows(self, places):
-        """Return some of the columns."""
+        """Some of the columns."""
         return self._replace(matrix=self.matrix[places], shift=self.shift[places])
 
     def scaled(self, scale, shift=0.0):
-        """Return columns times ``scale`` plus ``shift``."""
+        """Columns times ``scale`` plus ``shift``."""
         matrix = self.matrix * np.reshape(scale, (-1, 1))
         return self._replace(matrix=matrix, shift=self.shift * scale + shift)
 
@@ -276,7 +276,7 @@ def raw_columns(names, indicators: Mapping[str, Any] = MappingProxyType({})):
 
 
 def raw_draws(estimator, model, draws, names):
-    """Return draws of coefficients of raw columns, the constant last, and the names of the columns.
+    """Draws of coefficients of raw columns, the constant last, and the names of the columns.
 
     Parameters
     ----------
@@ -459,7 +459,7 @@ def _all_indicators(parts, named):
 
 
 def _of_terms(step, before, name):
-    """Return what a step that knows its own raw columns says of them."""
+    """The effects of raw columns by a step that knows them itself."""
     if before.column_names is None:
         raise ValueError(
             f"there are no coefficients in raw units behind {name}: columns were scaled before it."

@@ -51,7 +51,7 @@ def coefficient_columns(feature_names, coords):
 
 
 def take(variables, coords, dim, indices):
-    """Return variables and coordinates at the given indices along a dimension."""
+    """Variables and coordinates at the given indices along a dimension."""
     taken = {
         name: (draws.take(indices, axis=1 + dims.index(dim)), dims)
         if dim in dims
@@ -181,7 +181,7 @@ def named_model(estimator: Any) -> Any:
 
 
 def linear_model_of(estimator):
-    """Return `named_model`, or raise a TypeError unless it has coefficients."""
+    """`named_model`; raises a TypeError unless it has coefficients."""
     model = named_model(estimator)
     if not hasattr(model, "coef_"):
         raise TypeError(
@@ -192,7 +192,7 @@ def linear_model_of(estimator):
 
 
 def draws_of(model, n_draws, random_state):
-    """Return draws of a model, new ones if there are few and new ones are free."""
+    """Draws of a model, new ones if there are few and new ones are free."""
     if n_draws is None:
         return enough_draws(model)
     return model.sample_posterior(n_draws, random_state)
@@ -229,7 +229,7 @@ def coefficient_draws(
     *,
     raw: bool = False,
 ) -> pd.DataFrame:
-    """Return draws of the coefficients as a data frame: one row a draw, one column a coefficient.
+    """Draws of the coefficients as a data frame: one row a draw, one column a coefficient.
 
     Whatever is computed from them draw by draw has its posterior. They spend no budget.
 
@@ -305,7 +305,7 @@ def contrasted(contrasts, draws):
 
 
 def true_where(statement, draws):
-    """Return in which draws a statement is true, or raise a ValueError."""
+    """The draws in which a statement is true, as a mask; raises a ValueError if it cannot be read."""
     found = np.asarray(_evaluated(statement, draws))
     if found.dtype != bool or found.shape not in ((), (len(draws),)):
         raise ValueError(

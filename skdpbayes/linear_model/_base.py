@@ -131,9 +131,9 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
-        told = low_ess_warnings(draws, self.plan_)
-        told += model_checks(draws, model, self.plan_, self.released_, self._column_names())
-        for text in told:
+        warnings = low_ess_warnings(draws, self.plan_)
+        warnings += model_checks(draws, model, self.plan_, self.released_, self._column_names())
+        for text in warnings:
             warn(text, ConvergenceWarning)
         self.data_norm_ = model.norm
         self.posterior_samples_ = draws = draws + self._origin()

@@ -40,7 +40,7 @@ from ..report.account import plan_account
 
 @dataclass(frozen=True)
 class ScorePlan(PlannedRelease):
-    """What a score does and costs. Attributes are public numbers.
+    """The plan of a score: what it does and costs. Attributes are public numbers.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ScorePlan(PlannedRelease):
 
     @property
     def counts(self) -> str:
-        """What is counted: rows, or persons."""
+        """The unit that is counted: rows, or persons."""
         return "persons" if self.budget.neighboring_relation in PERSON_RELATIONS else "rows"
 
 
@@ -214,14 +214,14 @@ def refuse_tables(values, name):
 
 
 def probability_column(values, name):
-    """Return probabilities of the positive label as an array of one dimension."""
+    """Probabilities of the positive label as an array of one dimension."""
     refuse_tables(values, name)
     column = column_of(values, name)
     return _in_unit_interval(finite_numbers(column, name), name, _rounding(column))
 
 
 def probability_table(values, name):
-    """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
+    """Probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
     values = array_of(values, name)
     if values.ndim == 2 and values.shape[1] > 1:
         rounding = _rounding(values)
@@ -290,7 +290,7 @@ def _in_unit_interval(values, name, rounding):
 
 
 def expected_counts(values, name):
-    """Return expected counts, none negative but by rounding, as an array of one dimension."""
+    """Expected counts, none negative but by rounding, as an array of one dimension."""
     values = number_column(values, name)
     if (values < -1e-9).any():
         raise ValueError(
@@ -336,7 +336,7 @@ def agree_in_kind(first, second, names):
 
 
 def is_positive(y, pos_label, predicted=None):
-    """Tell which labels are positive; None means 1, with labels 0 (or -1) and 1.
+    """Mask of the positive labels; None means 1, with labels 0 (or -1) and 1.
 
     A column of predictions, if there is one, must not have the name of another label.
     """
@@ -494,7 +494,7 @@ PERSON_UNIT = 2**24
 
 
 def columns_and_groups(groups, **columns):
-    """Return columns, and the groups of their rows, in memory.
+    """Columns, and the groups of their rows, in memory.
 
     Raises
     ------
@@ -512,7 +512,7 @@ def person_numbers(groups, n_rows):
 
 
 def score_relation(neighboring_relation, persons):
-    """Return what neighbouring tables differ in."""
+    """The neighbouring relation of a score."""
     return neighboring_relation if persons is None else between_persons(neighboring_relation)
 
 
@@ -540,7 +540,7 @@ def weights_of(persons):
 
 
 def one_row_each(persons, random_state, *columns):
-    """Return columns, of one row of each person drawn at random; of rows, the columns themselves."""
+    """Columns, of one row of each person drawn at random; of rows, the columns themselves."""
     if persons is None:
         return columns
     kept = choose_rows(persons, 1, random_state)  # Proposition 60.
@@ -551,7 +551,7 @@ def one_row_each(persons, random_state, *columns):
 
 
 class _Released:
-    """What all released scores have in common.
+    """Base class of released scores.
 
     Attributes
     ----------
@@ -613,7 +613,7 @@ class PrivateArray(_Released, np.ndarray):
 
     @classmethod
     def released(cls, values: np.ndarray, plan: ScorePlan, interval_at: Callable) -> Self:
-        """Return values with their plan and their interval."""
+        """Values with their plan and their interval."""
         return np.asarray(values).view(cls)._release(plan, interval_at)
 
     def __array_finalize__(self, other):
@@ -624,7 +624,7 @@ class PrivateArray(_Released, np.ndarray):
         return array[()] if return_scalar else np.asarray(array)
 
     def __getitem__(self, key):
-        """Return plain entries."""
+        """Plain entries."""
         return np.asarray(self)[key]
 
     def __reduce__(self):

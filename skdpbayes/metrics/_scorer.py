@@ -68,7 +68,7 @@ def check_exposed(estimator, method):
 
 
 def respond(estimator, method, X, exposure=None):
-    """Return what a method of an estimator makes of rows, with their exposures if there are any."""
+    """The result of an estimator's method for rows, with their exposures if there are any."""
     if exposure is None:
         return getattr(estimator, method)(X)
     check_exposed(estimator, method)
@@ -158,7 +158,7 @@ class PrivateScorer:
         self._requests: dict[str, Any] = {"exposure": None, "groups": None}
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer requests of scikit-learn's metadata routing: ``exposure`` and ``groups``."""
+        """The request to scikit-learn's metadata routing: ``exposure`` and ``groups``."""
         request = MetadataRequest(owner=self)
         for name, alias in self._requests.items():
             request.score.add_request(param=name, alias=alias)

@@ -74,7 +74,7 @@ def _levels(epsilon):
 
 
 def checked_bounds(bounds, name="bounds"):
-    """Return public bounds as doubles, of which differences and their squares are normal ones."""
+    """Public bounds as doubles, of which differences and their squares are normal ones."""
     if len(bounds) != 2 or not all(is_number(b) and math.isfinite(b) for b in bounds):
         raise ValueError(f"{name} must be two finite numbers, got {bounds!r}.")
     low, high = map(float, bounds)

@@ -23,7 +23,7 @@ _FAILURE_SHARE = 0.9
 
 @dataclass(frozen=True)
 class SelectionPlan(PlannedRelease):
-    """What a private selection does and costs. Attributes are public numbers.
+    """The plan of a private selection: what it does and costs. Attributes are public numbers.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SelectionPlan(PlannedRelease):
 
     @property
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
-        """What a fit and a score may cost."""
+        """The costs of a fit and of a score."""
         relation = self.budget.neighboring_relation
         return self.fit_cost, PrivacyCost(
             relation, pure_events=(PureMechanism(self.score_epsilon),)
@@ -105,7 +105,7 @@ class SelectionPlan(PlannedRelease):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What it is called in reports and ledgers."""
+        """The name in reports and ledgers."""
         return "random search"
 
     @property

@@ -384,7 +384,7 @@ def is_private_pipeline(candidate):
 
 
 def budgeted_step(candidate):
-    """Return what spends a candidate's part of the budget: a private pipeline, or the last step.
+    """The estimator that spends a candidate's part of the budget: a private pipeline, or the last step.
 
     Raises
     ------
@@ -455,7 +455,7 @@ def not_gaussian(search, n_train):
 
 
 def _kinds(values, name):
-    """Return those of a parameter's values on which the form of a cost may depend."""
+    """Values of a parameter on which the form of a cost may depend."""
     if hasattr(values, "rvs"):
         drawn = ParameterSampler({name: values}, _VALUES, random_state=0)  # Public.
         return [one[name] for one in drawn]
@@ -622,7 +622,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return tags
 
     def privacy_plan(self, n_samples: int) -> SelectionPlan:
-        """Return what a search would do and cost, without any data.
+        """The plan of a search, what it would do and cost, without any data.
 
         Parameters
         ----------

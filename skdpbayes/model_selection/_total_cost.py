@@ -187,7 +187,7 @@ def _size_of(estimator):
 
 
 def _are_persons(fit, score, cv):
-    """Tell whether fits, scores and folds all are of persons; raise a ValueError if only some are."""
+    """Whether fits, scores and folds all are of persons; raises a ValueError if only some are."""
     relations = fit.neighboring_relation, score.neighboring_relation
     if not set(relations) & set(PERSON_RELATIONS):
         return False
@@ -315,7 +315,7 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
 
 
 def spending_step(candidate):
-    """Return a candidate's last step, or raise if other steps spend or may leak."""
+    """A candidate's last step; raises if other steps spend or may leak."""
     final = final_step(candidate)
     others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
     if not hasattr(final, "privacy_plan") or any(map(_spends, others)):

@@ -419,7 +419,7 @@ class TargetBounds(NamedTuple):
         return self.n_parameters // self.n_blocks
 
     def checked(self) -> Self:
-        """Return self, or raise an error if a bound is out of range.
+        """The bounds themselves; raises an error if one is out of range.
 
         Raises
         ------
@@ -446,7 +446,7 @@ class TargetBounds(NamedTuple):
         return self
 
     def checked_convex(self) -> Self:
-        """Return self, or raise an error if a bound is out of range or the target may not be convex.
+        """The bounds themselves; raises an error if one is out of range or the target may not be convex.
 
         Raises
         ------
@@ -475,7 +475,7 @@ def _count(target):
 
 
 def _members_at(selection):
-    """Return where the numbers of some records are, 0 for a whole table (generic, compiled)."""
+    """The position of the numbers of some records, 0 for a whole table (generic, compiled)."""
     raise NotImplementedError("_members_at is a generic of compiled code.")
 
 

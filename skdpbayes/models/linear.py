@@ -39,7 +39,7 @@ REMOTE = ("address", "count", *_PUBLIC)
 
 
 class LinearTarget:
-    """What targets of all families have besides their fields; each is a named tuple as well."""
+    """Base class of the targets of all families; each is a named tuple as well."""
 
     __slots__ = ()
     constant: float
@@ -207,7 +207,7 @@ def make_linear(
 
 
 def remote_linear(address, count, family, data_norm, constant, prior_precision, max_weight):
-    """Return what stands for the targets that `make_linear` makes of rows elsewhere."""
+    """The remote handle of the targets that `make_linear` makes of rows elsewhere."""
     numbers = _public_numbers(family, data_norm, constant, prior_precision, max_weight)
     return family.target_classes[2](address, count, *numbers, *family.target_fields)
 
@@ -339,7 +339,7 @@ class LinearModel:
         return replace(self, norm=norm)
 
     def bounds(self) -> TargetBounds:
-        """Return what plans may know; raises a ValueError if a number is out of range."""
+        """The public bounds, which plans may know; raises a ValueError if a number is out of range."""
         return linear_bounds(
             self.family,
             norm_with_constant(self.norm, self.column),
@@ -391,7 +391,7 @@ class LinearModel:
         return self.target(*rows)
 
     def remote(self, address: int, count: int) -> Any:
-        """Return what stands for targets of rows elsewhere."""
+        """The remote handle of targets of rows elsewhere."""
         return remote_linear(
             address,
             count,
@@ -403,7 +403,7 @@ class LinearModel:
         )
 
     def in_blocks(self, draws: np.ndarray) -> np.ndarray:
-        """Return sampled coordinates as blocks of coefficients, the intercept last if there is one."""
+        """Sampled coordinates as blocks of coefficients, the intercept last if there is one."""
         has_intercept = self.column > 0
         draws = draws.reshape(len(draws), -1, self.n_features + has_intercept)
         if has_intercept:

@@ -64,11 +64,11 @@ class MixtureModel(NamedTuple):
     covariance: float
 
     def bounds(self) -> Self:
-        """Return what plans may know: all of it."""
+        """The public model, all of which plans may know."""
         return self
 
     def checked(self) -> Self:
-        """Return self, or raise a ValueError that names what is out of range."""
+        """The model itself; raises a ValueError that names what is out of range."""
         if self.covariance_type not in COVARIANCE_TYPES:
             raise ValueError(
                 f"covariance_type must be one of {COVARIANCE_TYPES}, got {self.covariance_type!r}."
@@ -104,7 +104,7 @@ class MixtureModel(NamedTuple):
 
     @property
     def factor_parameters(self) -> int:
-        """How many numbers describe all factors."""
+        """The number of numbers that describe all factors."""
         d, k = self.n_features, self.n_components
         triangle = d * (d + 1) // 2
         return {"spherical": k, "diag": k * d, "tied": triangle, "full": k * triangle}[
@@ -118,7 +118,7 @@ class MixtureModel(NamedTuple):
 
 
 def pack_mixture(components: Any, model: Any) -> np.ndarray:
-    """Return components of unit-ball coordinates as one vector of canonical parameters."""
+    """Components of unit-ball coordinates as one vector of canonical parameters."""
     factors = components.factors / model.data_norm
     kept = {"spherical": factors[:, :1], "tied": factors[:1]}.get(model.covariance_type, factors)
     weights = np.exp(components.log_weights)
@@ -387,7 +387,7 @@ class RemoteMixtureTable(NamedTuple):
 
 
 def remote_mixture(address, count, model):
-    """Return what stands for a mixture's rows elsewhere."""
+    """The remote handle of a mixture's rows elsewhere."""
     return RemoteMixtureTable(
         address, count, STATISTICS_NORM, model.n_features, float(model.data_norm)
     )

@@ -68,7 +68,7 @@ def mlp_size(sizes):
 
 
 def random_start(sizes, generator):
-    """Return weights with the deviation ``1 / sqrt(number of inputs of a unit)``, and biases of zero.
+    """Weights with the deviation ``1 / sqrt(number of inputs of a unit)``, and biases of zero.
 
     In the first layer, a row at the norm bound gives units a deviation of ``1/3``.
     """
@@ -235,7 +235,7 @@ def make_mlp(
 
 
 def scaled_rows(X, data_norm):
-    """Return rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
+    """Rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
     X, scale = clip_rows(X, data_norm)
     factors = scale / data_norm
     rows = np.empty(X.shape, np.float32)

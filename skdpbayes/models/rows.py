@@ -60,7 +60,7 @@ def make_rows(X, scale):
 
 
 def class_numbers(labels, n_rows, n_classes):
-    """Return labels as an array of integers.
+    """Labels as an array of integers.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def class_numbers(labels, n_rows, n_classes):
 
 
 def real_numbers(values, n_rows, least=-np.inf, name="responses"):
-    """Return numbers as an array of doubles.
+    """Numbers as an array of doubles.
 
     Raises
     ------
@@ -252,7 +252,7 @@ _CHUNK_ROWS = 4096
 
 
 def checked_norm(norm, name="norm"):
-    """Return a norm to which rows are clipped, or raise a ValueError if it is out of range."""
+    """A norm to which rows are clipped; raises a ValueError if it is out of range."""
     low, high = NORMS
     if not low <= norm <= high:
         raise ValueError(
@@ -358,7 +358,7 @@ def _entries(X, i):
 
 
 def row_norms(X):
-    """Return Euclidean norms in double precision; inf beyond the largest double."""
+    """Euclidean norms in double precision; inf beyond the largest double."""
     if sp.issparse(X):
         squares = np.square(X.data, dtype=np.float64)
         squares = sp.csr_array((squares, X.indices, X.indptr), shape=X.shape)

@@ -277,7 +277,7 @@ def _moment(target, transform, factors):
 def clipped_sums(
     target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
 ) -> tuple[np.ndarray, float]:
-    """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
+    """Sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
 
         sum_i w_i psi_i x_i,    sum_i w_i psi_i^2,    psi_i = min(max(y_i - m(theta x_i), -clip), clip)
 
@@ -336,7 +336,7 @@ def _clipped(target, theta, clip, part, block, centre=None):
 
 
 def _sums(target, family, weights, theta, transform, responses, curvature):
-    """Return sums of residuals, or of scores if there are no responses, and of curvatures if wanted."""
+    """Sums of residuals, or of scores if there are no responses, and of curvatures if wanted."""
     weights = target.weights if weights is None else weights
     at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
 
@@ -405,7 +405,7 @@ def slope_matrix(family, predicted, weights, rows):
 
 @suppress_fp_warnings()
 def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
-    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**
+    """Total weights of the records whose responses, or offsets, are between edges. **Not private.**
 
     The third number is positive if there are offsets, and otherwise 0.
     """

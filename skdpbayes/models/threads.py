@@ -18,7 +18,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def of_chunks(function, n_rows, n_chunks, n_entries):
-    """Return what a function returns for chunks of rows, in their order.
+    """The results of a function for chunks of rows, in their order.
 
     Parameters
     ----------

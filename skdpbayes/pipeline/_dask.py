@@ -69,14 +69,14 @@ def transformed(step, X):
 
 
 def _on_rows(step, method, X):
-    """Return what a method of a fitted step makes of rows, or raise an error that quotes none."""
+    """The result of a fitted step's method for rows; raises an error that quotes none."""
     if not type(step).__module__.startswith("skdpbayes.preprocessing."):
         X = copied(X)  # The step may work in place.
     return sanitize_errors(getattr(step, method), X, on_error=partial(refusal, step))
 
 
 def _through(pipeline, method, X):
-    """Return what a method of a fitted pipeline makes of rows, or raise an error that quotes none."""
+    """The result of a fitted pipeline's method for rows; raises an error that quotes none."""
     for _, _, step in pipeline._iter(with_final=False):
         X = _on_rows(step, "transform", X)
     last = pipeline.steps[-1][1]
@@ -217,7 +217,7 @@ def refuse_models(step, name, branch):
 
 
 def refusal(step, error):
-    """Return what is raised instead of an error of a step, which might quote rows."""
+    """The error to raise instead of that of a step, which might quote rows."""
     if isinstance(error, UnplannedReleaseError):
         return error
     if type(step).__module__.startswith("skdpbayes."):

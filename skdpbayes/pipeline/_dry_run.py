@@ -33,7 +33,7 @@ from ._steps import children, is_private, leaks
 
 
 class DryRun(NamedTuple):
-    """What is known without a release.
+    """The result of a dry run: what is known without a release.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ def _made_up_column(y):
 
 
 def _transformed(step, X, y, params):
-    """Return what a step that learns nothing makes of rows."""
+    """The output of a step that learns nothing."""
     return sanitize_errors(_fit_transform, step, X, y, params, on_error=partial(refusal, step))
 
 

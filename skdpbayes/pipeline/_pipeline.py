@@ -88,7 +88,7 @@ def check_arguments(pipeline, params, X, y):
 
 
 def of_chosen(params, X, kept):
-    """Return arguments of the rows that are kept; what does not belong to rows is as it is.
+    """Arguments of the rows that are kept; what does not belong to rows is as it is.
 
     A row brings its weight and its exposure along: to a step that is bounded by its rows and these, what a
     person brings is that many rows, whatever else they hold.
@@ -271,7 +271,7 @@ class CoefficientsOfLastMixin:
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
     ) -> Any:
-        """Return draws of the last step's parameters.
+        """Draws of the last step's parameters.
 
         Parameters
         ----------
@@ -449,7 +449,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         return super().get_metadata_routing().add_self_request(self)
 
     def privacy_plan(self, n_samples: int, n_features: int) -> PipelinePlan:
-        """Return what a fit would do and cost, without any data.
+        """The plan of a fit, what it would do and cost, without any data.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ _LEARNT_BOUNDS = ("data_norm", "target_bounds", "max_count")
 
 
 def cost_of_step(step, epsilon, delta, n_samples, n_columns):
-    """Return what a private step costs with its part of a budget."""
+    """The cost of a private step with its part of a budget."""
     step = clone(step).set_params(epsilon=epsilon, delta=delta)
     return step.privacy_plan(n_samples, n_columns).cost
 
@@ -189,7 +189,7 @@ def reads_one_row(step, max_rows):
 
 
 def cheaper_steps(found, relation, limit):
-    """Return by how much less the steps that read one row of each person cost than others, by path.
+    """The factors by which steps that read one row of each person cost less than others, by path.
 
     The last step reads all rows that are kept.
     """
@@ -223,7 +223,7 @@ def smaller_cost(cost, factor):
 
 
 def step_warnings(found, parts, n_samples, n_persons=None):
-    """Return what the plans of private steps warn of, each after the name of its step.
+    """The warnings of private steps' plans, each after the name of its step.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ _DELTA_SHARE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class PipelinePlan(PlannedRelease):
-    """What a pipeline does and costs. Attributes are public numbers.
+    """The plan of a pipeline: what it does and costs. Attributes are public numbers.
 
     Attributes
     ----------
@@ -340,12 +340,12 @@ class PipelinePlan(PlannedRelease):
 
     @property
     def cost_of_one_row(self) -> PrivacyCost:
-        """What the steps that read one row of each person cost together, for a row."""
+        """The cost for a row of the steps that read one row of each person."""
         return self._cost_of([path for path in self.costs if path in self.of_one_row])
 
     @property
     def cost_of_all_rows(self) -> PrivacyCost:
-        """What the other steps cost together, for a row."""
+        """The cost for a row of the other steps."""
         return self._cost_of([path for path in self.costs if path not in self.of_one_row])
 
     def _cost_of(self, paths):
@@ -358,7 +358,7 @@ class PipelinePlan(PlannedRelease):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What it is called in reports and ledgers."""
+        """The name in reports and ledgers."""
         return "pipeline"
 
     @property

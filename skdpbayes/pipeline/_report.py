@@ -158,7 +158,7 @@ def _spends(step):
 
 
 def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
-    """Return what is known of the steps of a pipeline before a fit."""
+    """The disclosures of a pipeline's steps before a fit."""
     found = []
     for path, step, _ in _unfitted(pipeline, ""):
         own = clone(step) if hasattr(step, "_about") else step  # Without what an earlier fit left.
@@ -206,13 +206,13 @@ def _release(step, delta):
 
 
 def about_of_private(pipeline: Any) -> StepDisclosure:
-    """Return what the steps of a private pipeline say of themselves, together."""
+    """The disclosures of a private pipeline's steps, together."""
     steps = _described(pipeline, {}, None)
     return StepDisclosure(tuple(fact for step in steps for fact in step.about.facts))
 
 
 def unprotected_by(steps: Any) -> tuple[str, ...]:
-    """Return what fitted steps, or those of pipelines among them, took from the rows as public."""
+    """The numbers that fitted steps, or those of pipelines among them, took from the rows as public."""
     inside = [leaf.step for step in steps if isinstance(step, Pipeline) for leaf in leaves(step)]
     if any(map(takes_labels_from_rows, [*steps, *inside])):
         return ("The set of labels, which was taken from the data (classes=None)",)

@@ -148,7 +148,7 @@ def fit_with_room(pipeline, room, X, y, params, fit):
 
 
 def _kept_as_they_are(pipeline, X):
-    """Return rows that steps from elsewhere cannot change in place."""
+    """Rows that steps from elsewhere cannot change in place."""
     steps = pipeline.get_params()
     own = all(
         type(steps[path]).__module__.startswith("skdpbayes.")
@@ -229,7 +229,7 @@ def _flat(pipeline):
 
 
 def _again(step, X, y, changed):
-    """Return what a fitted step makes of rows, now that encoders in it or before it have fewer columns."""
+    """The output of a fitted step, now that encoders in it or before it have fewer columns."""
     if step is None or isinstance(step, str):
         return X
     if _holds(step, changed):

@@ -154,7 +154,7 @@ def refuse_tools(step):
 
 
 def _selections(step):
-    """Return messages about columns that are selected by what may depend on the rows."""
+    """Messages about columns that are selected by what may depend on the rows."""
     if type(step) is not ColumnTransformer:
         return []
     return [
@@ -194,7 +194,7 @@ def _reads_names_only(selector):
 
 
 def _densities(step, is_sparse):
-    """Return messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
+    """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
     if type(step) is not ColumnTransformer or not step.sparse_threshold > 0:
         return []
     makers = [type(one).__name__ for one in _leaves(step) if _may_be_sparse(one)]
@@ -396,7 +396,7 @@ def refuse_hidden(step):
 
 
 def _held(step):
-    """Return everything that a step has as a parameter, or in lists and mappings of them."""
+    """Everything that a step has as a parameter, or in lists and mappings of them."""
     found = list(step.get_params().values()) if hasattr(step, "get_params") else []
     seen = set()
     for value in found:  # It grows meanwhile; what is held by other objects is not looked into.

@@ -33,7 +33,7 @@ BUDGET_CONSTRAINTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerPlan(PlannedRelease):
-    """What a private transformer does and costs. Attributes are public numbers.
+    """The plan of a private transformer: what it does and costs. Attributes are public numbers.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class PrivateTransformerMixin(Prepaid):
     public_size: int | None
 
     def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
-        """Return what a fit would do and cost, without any data.
+        """The plan of a fit, what it would do and cost, without any data.
 
         Parameters
         ----------

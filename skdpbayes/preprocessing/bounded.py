@@ -338,7 +338,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         return np.clip(X, *self.feature_range, out=X)
 
     def _is_far(self):
-        """Tell which columns are far from 0 for their width."""
+        """Mask of the columns that are far from 0 for their width."""
         return np.abs(self.min_) > _FAR * (self.feature_range[1] - self.feature_range[0])
 
     @by_blocks

@@ -184,7 +184,7 @@ def cells_of(table, name):
 
 
 def missing_in(table, name):
-    """Return where a column of any type is missing, of shape (n_rows,)."""
+    """Mask of the missing values of a column of any type, of shape (n_rows,)."""
 
     def on_error(error):
         return ValueError(f"column {name!r} must hold text, numbers, truth values or dates.")
@@ -210,7 +210,7 @@ def _is_missing(value):
 
 
 def category_text(value):
-    """Return text that is the same for all spellings of a category, empty for a missing one."""
+    """Text that is the same for all spellings of a category, empty for a missing one."""
     if isinstance(value, str):
         return f"'{value}"
     if _is_missing(value):
@@ -486,7 +486,7 @@ def _unknown(tree, text, within=False):
 
 
 def _instead(tree, name, within):
-    """Return what to write instead of a part that is usual elsewhere, or None."""
+    """The remedy for a part of a formula that is usual elsewhere, or None."""
     inside = tree.args[0] if isinstance(tree, ast.Call) and tree.args else tree
     functions = [one.func for one in ast.walk(tree) if isinstance(one, ast.Call)]
     names = [
@@ -553,7 +553,7 @@ def _arguments(tree, text, required, optional=()):
 
 
 def _literal(node, text):
-    """Return what a part of a formula declares: numbers, which may be arithmetic, or text."""
+    """The value that a part of a formula declares: numbers, which may be arithmetic, or text."""
     try:
         return ast.literal_eval(node)
     except ValueError:
@@ -568,7 +568,7 @@ def _literal(node, text):
 
 
 def _ordered(values, text):
-    """Return numbers, or raise a ValueError unless they are finite and ascending."""
+    """Numbers; raises a ValueError unless they are finite and ascending."""
     numbers = [float(value) for value in values if is_number(value)]
     ascending = np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()
     if len(numbers) != len(values) or not ascending:
@@ -585,14 +585,14 @@ def _name(node, text):
 
 
 def bounds_of_call(pair, text):
-    """Return (low, high), or raise a ValueError."""
+    """(low, high); raises a ValueError."""
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise ValueError(f"{text}: bounds are a pair (low, high).")
     return tuple(_ordered(pair, text))
 
 
 def checked_levels(given, text, reference=None):
-    """Return (levels, reference), or raise a ValueError."""
+    """(levels, reference); raises a ValueError."""
     if isinstance(given, set | frozenset):
         raise ValueError(
             f"{text}: levels must be a list, whose order is that of the columns: a set has no order that "
@@ -1022,5 +1022,5 @@ def _check_levels(terms, X, *, wholly=False):
 
 
 def _products(left, right):
-    """Return products of all pairs of columns, row by row."""
+    """Products of all pairs of columns, row by row."""
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])

@@ -331,7 +331,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return np.asarray(out, dtype=object)
 
     def _levels(self, column):
-        """Return what the indicators of a column stand for, None for missing values."""
+        """The levels that the indicators of a column stand for, None for missing values."""
         return [*self.categories_[column], _INFREQUENT]
 
 

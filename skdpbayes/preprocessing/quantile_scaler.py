@@ -320,7 +320,7 @@ class DPQuantileScaler(
 
 
 def _widened(lower, upper, quantiles, is_bounded):
-    """Return bounds of uniform distributions with these quantiles, and whether these are too close for it.
+    """Bounds of uniform distributions with these quantiles, and whether these are too close for it.
 
     Parameters
     ----------

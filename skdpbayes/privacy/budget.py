@@ -56,7 +56,7 @@ class Budget(NamedTuple):
 
     @property
     def sensitivity_factor(self) -> int:
-        """How many records' contributions a neighbour's sum may differ by: 2 or 1."""
+        """Number of records' contributions by which the sums of neighbours may differ: 2 or 1."""
         return sensitivity_factor(self.neighboring_relation)
 
     def with_mu(self, mu: float) -> Self:
@@ -76,7 +76,7 @@ class Budget(NamedTuple):
         return self._replace(epsilon=epsilon)
 
     def checked(self, *, persons: bool = False) -> Self:
-        """Return self with plain floats, or raise an error that names what is wrong.
+        """Self with plain floats; raises an error that names what is wrong.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Budget(NamedTuple):
         return self._replace(epsilon=float(self.epsilon), delta=float(self.delta))
 
     def checked_gaussian(self, name: str, others: str = "") -> Self:
-        """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""
+        """The budget itself; raises a ValueError where delta is 0, which Gaussian noise cannot give."""
         if self.delta == 0 and self.is_private:
             instead = "; no sampler takes this model at delta=0"
             if others:

@@ -47,7 +47,7 @@ def round_down_delta(part):
 
 
 def rounded_up(delta):
-    """Return what holds in place of a computed delta, which may be 0 by rounding alone."""
+    """An upper bound on a computed delta, which may be 0 by rounding alone."""
     return max(delta, SMALLEST_DELTA)
 
 
@@ -100,7 +100,7 @@ def smallest_within(excess, guess=1.0, tolerance=1e-12, farthest=_FARTHEST):
 
 
 def boundary(holds, low, high, resolution):
-    """Return where a condition begins to hold, between a point at which it does not and one at which it does.
+    """The point from which a condition holds, between one at which it does not and one at which it does.
 
     Parameters
     ----------

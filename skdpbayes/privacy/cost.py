@@ -126,7 +126,7 @@ class PublishedEvent(NamedTuple):
 
 
 def published_event(cost):
-    """Return what `PrivacyCost.dp_event` does."""
+    """The `PublishedEvent` of a cost."""
     import dp_accounting
 
     relation = relation_of(cost.neighboring_relation)

@@ -83,7 +83,7 @@ def _first_filter(action, category):
 
 
 class _Fit:
-    """What is under way: whether it is paid for, and the warnings that are kept until it is complete."""
+    """A fit under way: whether it is paid for, and the warnings that are kept until it is complete."""
 
     def __init__(self, owner, is_ignored):
         self.owner = owner

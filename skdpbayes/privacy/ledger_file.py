@@ -45,7 +45,7 @@ from .losses import (
 
 
 class Charge(NamedTuple):
-    """What a ledger remembers of a reservation: public numbers and names.
+    """A charge as a ledger remembers it: public numbers and names.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class LedgerMemory:
         self._process = os.getpid()
 
     def address(self):
-        """Return None: no other process can open it."""
+        """None: no other process can open it."""
 
     def spent(self, patience=None):
         """The composition of all charges."""
@@ -197,7 +197,7 @@ def _cost_of(fields):
 
 
 def _part_of(fields):
-    """Return fields with what is a cost among them as one: that of runs from which one was selected."""
+    """Fields with what is a cost among them as one: that of runs from which one was selected."""
     costs = fields.get("costs")
     return fields if costs is None else {**fields, "costs": tuple(map(_cost_of, costs))}
 
@@ -272,7 +272,7 @@ class LedgerFile:
         return cls(path, timeout)
 
     def address(self):
-        """Return what another process needs to open the same file, and to know it for the same."""
+        """The path and the identity by which another process opens the same file."""
         seen = _seen.get(self.ledger)
         return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger, "seen": seen}
 

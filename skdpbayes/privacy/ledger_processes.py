@@ -29,7 +29,7 @@ _PREFIX = "skdpbayes-ledger-"
 
 
 class _Own:
-    """What this process announced, and its open file; nothing in a forked child."""
+    """The mark of this process, and its open file; nothing in a forked child."""
 
     text: str = ""
     file: TextIO | None = None
@@ -125,7 +125,7 @@ def _take_away(mark, pid):
 
 
 def _texts(mark):
-    """Return what a mark says: the file that its process holds open, or else that of its name."""
+    """The text of a mark: that of the file that its process holds open, or else of its name."""
     texts = _held_open(mark)
     if not texts:
         try:
@@ -232,7 +232,7 @@ def _kin(pid):
 
 
 def out_of_reach(what):
-    """Return what to say of a ledger that this process cannot charge."""
+    """The message about a ledger that this process cannot charge."""
     return (
         f"{what}, and cannot be charged from process {os.getpid()}: give the ledger a file, "
         "PrivacyLedger(..., path=...), fit with n_jobs=1, or in threads, within "

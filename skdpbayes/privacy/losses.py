@@ -59,7 +59,7 @@ _CELLS = 128
 
 
 def accept_range(record_bound, batch_ratio, neighboring_relation):
-    """Return by how much the log-odds of an accept/reject decision may differ between neighbouring tables.
+    """The largest difference of the log-odds of an accept/reject decision between neighbouring tables.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def between_rows(relation):
 
 
 def relation_of(name):
-    """Return dp-accounting's relation."""
+    """Dp-accounting's relation."""
     from dp_accounting import NeighboringRelation
 
     return NeighboringRelation[{**RELATIONS, **PERSON_RELATIONS}[name]]
@@ -421,7 +421,7 @@ def _from_atoms(losses, masses, infinite, interval):
 
 
 def _pmf_of_curve(epsilons, deltas, interval):
-    """Return losses on a grid whose curve is above the one that is drawn straight between the points."""
+    """Losses on a grid whose curve is above the one that is drawn straight between the points."""
     first, last = math.floor(epsilons[0] / interval) - 1, math.ceil(epsilons[-1] / interval) + 1
     grid = interval * np.arange(first, last + 1)
     values = np.interp(np.exp(grid), np.exp(epsilons), deltas)
@@ -633,7 +633,7 @@ class SelectedRun:
         return _from_curve(epsilons, deltas, interval).self_compose(self.count)
 
     def _curve(self):
-        """Return points of a convex symmetric curve above ``delta``, as `accept_bits_curve` does."""
+        """Points of a convex symmetric curve above ``delta``, as `accept_bits_curve` does."""
         last = min(self.epsilon(_CURVE_TAIL), _FARTHEST)
         epsilons = np.linspace(0.0, last, _POINTS)
         deltas = np.array([self.delta(epsilon) for epsilon in epsilons])
@@ -685,7 +685,7 @@ class _Kept:
         self._lock = threading.Lock()
 
     def get(self, key):
-        """Return what is kept, or None."""
+        """The distribution that is kept for a key, or None."""
         with self._lock:
             found = self._found.get(key)
             if found is not None:
@@ -710,7 +710,7 @@ _kept = _Kept(_ROOM)
 
 @lru_cache(maxsize=2**14)
 def _digest(part):
-    """Return bits that are those of a kind of mechanism in every process, however often it occurs."""
+    """Bits that are those of a kind of mechanism in every process, however often it occurs."""
     text = repr(replace(part, count=1))
     return int.from_bytes(hashlib.sha256(text.encode()).digest())
 

@@ -55,7 +55,7 @@ def refuse_in_rehearsal(plan: Any) -> None:
 
 
 class Authorization(NamedTuple):
-    """What has been paid for one release.
+    """The authorization of one release, which is paid for.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def is_prepaid(holder: Any) -> bool:
 
 
 def rows_paid_for(holder: Any) -> Any:
-    """Return which rows the authorization of an object is for; None is all, or that none is good."""
+    """The rows that the authorization of an object is for; None is all, or that none is good."""
     return vars(holder)[_KEPT].rows if is_prepaid(holder) else None
 
 

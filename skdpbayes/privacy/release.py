@@ -51,7 +51,7 @@ class Disclosure(NamedTuple):
 
 
 class StepDisclosure(NamedTuple):
-    """What a step says of itself.
+    """The disclosures of a step about itself.
 
     Attributes
     ----------
@@ -214,11 +214,11 @@ class PlannedRelease:
 
         @property
         def name(self) -> str:
-            """What was planned, where `_title` says so."""
+            """The name of what was planned, where `_title` has one."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before running it."""
+        """The warnings about the plan, for before it is run."""
         return ()
 
     @property
@@ -241,7 +241,7 @@ class PlannedRelease:
         return f"{self.name} plan"
 
     def _lines(self):
-        """Return what is printed of a plan beside its warnings, a list of (name, text)."""
+        """The lines that are printed of a plan beside its warnings, a list of (name, text)."""
         return [("spends", self._spends()), ("protects", self._protects())]
 
     def _spends(self, digits=4):
@@ -254,7 +254,7 @@ class PlannedRelease:
         return self.asked.neighboring_relation.replace("_", "-")
 
     def _width(self, names):
-        """Return how far texts are indented."""
+        """The indentation of texts."""
         return max(map(len, names))
 
     def __str__(self):

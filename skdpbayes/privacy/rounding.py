@@ -32,7 +32,7 @@ UNIT_ROUNDOFF = 2.0**-53
 
 
 def n_chunks(expected_records):
-    """Return into how many parts a sum over records is cut: fixed by public sizes alone."""
+    """Into how many parts a sum over records is cut: fixed by public sizes alone."""
     return int(min(MAX_CHUNKS, max(1, expected_records // RECORDS_PER_CHUNK)))
 
 
@@ -42,13 +42,13 @@ def lattice_spacing(noise_scale):
 
 
 def on_lattice(values, noise, spacing):
-    """Return values with noise, both rounded to one lattice, on which their sum is exact."""
+    """Values with noise, both rounded to one lattice, on which their sum is exact."""
     units = np.clip(values / spacing, -LARGEST_UNITS, LARGEST_UNITS)
     return spacing * (np.rint(units) + np.rint(noise / spacing))
 
 
 def box_half_width(noise_scale):
-    """Return how far a coordinate may go from zero: a lattice point."""
+    """The largest distance of a coordinate from zero: a lattice point."""
     return 2.0 ** (LATTICE_BITS + BOX_BITS) * lattice_spacing(noise_scale)
 
 
@@ -65,7 +65,7 @@ def sum_inflation(n_samples, n_parameters, neighboring_relation):
 
 
 def rounding_shift(n_parameters, smallest_noise_scale):
-    """Return how far rounding the drift can move it beyond what the records do, at most.
+    """The largest distance by which rounding can move the drift beyond what the records do.
 
     The spacing itself jumps where the noise passes a power of two; this bound is continuous.
     """
@@ -73,7 +73,7 @@ def rounding_shift(n_parameters, smallest_noise_scale):
 
 
 def contraction_slack(n_parameters, smallest_noise_scale):
-    """Return how much farther apart rounding can leave two states after a step that contracts.
+    """The largest distance by which rounding can leave two states farther apart after a contraction.
 
     In units of the lattice, for each coordinate: 1 for the noise, whose rounding is undone to compare the
     states before it; 1 for that of the records' part of the drift; 1 for that of the prior's; and for each

@@ -33,7 +33,7 @@ _TRIES = 60
 
 
 class Persons(NamedTuple):
-    """Whom a plan protects, if not rows.
+    """The privacy units that a plan protects, if not rows: persons.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ def plan_group_privacy_factor(persons):
 
 
 def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_persons=False):
-    """Return what a release costs for persons.
+    """The cost of a release for persons.
 
     Parameters
     ----------
@@ -213,14 +213,14 @@ def _mu_of_replacing(plan):
 
 
 def _first_share(of_row, of_person, steps):
-    """Return by how much more a row may cost where Gaussian releases cost a person less than a chain."""
+    """The factor by which rows may cost more where Gaussian releases cost less than group privacy."""
     if not 0.0 < of_person.mu < math.inf:
         return 1.0
     return steps * of_row.mu / of_person.mu
 
 
 def _part(budget, share, steps):
-    """Return what a row may cost for ``steps`` of them to cost a share; exact for Gaussian and pure costs."""
+    """The cost of a row of which ``steps`` cost a share; exact for Gaussian and pure costs."""
     if not budget.is_private or (steps == 1 and share == 1):
         return budget
     share *= (1.0 - 1e-9) / steps

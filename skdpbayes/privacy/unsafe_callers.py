@@ -253,14 +253,14 @@ _PACKAGES = {tool.module.partition(".")[0] for tool in TOOLS}
 
 
 def what_breaks_the_rule(tool):
-    """Return what is wrong with a tool that breaks the rule, and what to do instead."""
+    """The warning about a tool that breaks the rule, with what to do instead."""
     return (
         f"{tool.name} {tool.does}, so that epsilon would be false: {RULE}. Instead, {tool.instead}."
     )
 
 
 def what_is_learnt(tool):
-    """Return what a tool learns without noise, and what to do instead."""
+    """The warning about what a tool learns without noise, with what to do instead."""
     return f"{tool.name} {tool.does}, without noise. Instead, {tool.instead}."
 
 

@@ -64,7 +64,7 @@ class Step(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What a report is made of. An object that is not known here has a method ``_privacy_account`` for one.
+    """The contents of a report. An object that is not known here has a method ``_privacy_account`` for one.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Account(NamedTuple):
 
 
 def account_of(obj: Any) -> Account:
-    """Return the account of an object, or raise an error that says what has none."""
+    """The account of an object; raises an error that says what has none."""
     refuse_changed(obj)
     if hasattr(obj, "_privacy_account"):
         return obj._privacy_account()
@@ -208,7 +208,7 @@ def asked_for(plan: Any) -> Budget:
 
 
 def release_of(plan: Any) -> dict[str, Any]:
-    """Return what a plan releases, JSON-ready."""
+    """The releases of a plan, JSON-ready."""
     text: dict[str, str] = plan.summary() if hasattr(plan, "summary") else {}
     if not text and hasattr(plan, "_lines"):
         text = dict(plan._lines())
@@ -232,7 +232,7 @@ def proof_of(plan: Any) -> str:
 
 
 def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) -> Step:
-    """Return what is known of a step, from what it says of itself."""
+    """The `Step` of a report, from a step's disclosures."""
     try:
         about = step._about() if hasattr(step, "_about") else StepDisclosure()
     except (
@@ -308,7 +308,7 @@ def shares(account: Account) -> list[float | None]:
 
 @lru_cache(maxsize=1024)  # Charges of a ledger are often alike.
 def _squared_mu(epsilon, delta):
-    """Return what adds up: the squared ``mu``, or epsilon if delta is 0."""
+    """The quantity that adds up: the squared ``mu``, or epsilon if delta is 0."""
     if epsilon == 0 or delta == 0 or math.isinf(epsilon):
         return epsilon
     try:
@@ -403,7 +403,7 @@ class Charged(NamedTuple):
 
     @property
     def warnings(self):
-        """What is wrong about it."""
+        """The warnings of a report."""
         if self.has_it is not False:
             return ()
         return (
@@ -425,7 +425,7 @@ class Charged(NamedTuple):
 
 
 def summary_of(account, charged, warnings):
-    """Return what is read first."""
+    """The summary, which is read first."""
     budget = account.budget
     relation, delta = budget.neighboring_relation, budget.delta
     epsilon = account.cost.epsilon(delta)
@@ -520,7 +520,7 @@ def steps_of(account):
 
 
 def _bare(release):
-    """Return what is known of a release by its name alone."""
+    """The account of a release by its name alone."""
     name = str(release.get("estimator") or release.get("sampler") or "a release")
     return {
         **{"name": name, "kind": name, "role": "charged", "does": "", "share": None},
@@ -538,7 +538,7 @@ def _columns(columns):
 
 
 def assumptions_of(account, charged):
-    """Return what must hold for the guarantee, each with an ``id`` that stays."""
+    """The assumptions of the guarantee, each with an ``id`` that stays."""
     relation = account.budget.neighboring_relation
     limit = account.max_rows
     changes = limit is not None and group_privacy_factor(between_rows(relation), limit)[1] > 1

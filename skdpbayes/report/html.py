@@ -136,13 +136,13 @@ def page(blocks):
 
 
 def _text(value):
-    """Return escaped text; characters that no document may have become question marks."""
+    """Escaped text; characters that no document may have become question marks."""
     kept = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in str(value))
     return escape(kept, quote=True)
 
 
 def _broken(value):
-    """Return escaped text that breaks behind underscores, as names of steps do not by themselves."""
+    """Escaped text that breaks behind underscores, as names of steps do not by themselves."""
     return re.sub("_+(?=[^_])", r"\g<0><wbr>", _text(value))
 
 

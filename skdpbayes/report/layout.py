@@ -359,7 +359,7 @@ def _spent(summary):
 
 
 def _at_other_delta(summary):
-    """Return at which delta a ledger's numbers hold, if it is not the report's."""
+    """The delta at which a ledger's numbers hold, if it is not the report's."""
     ledger = summary["ledger"]
     if ledger is None or ledger["delta"] == summary["spent"]["delta"]:
         return ""

@@ -28,12 +28,12 @@ _BOXES = {"to_sign": "- [ ] {}", "checked": "- [x] {}", "failed": "- [ ] **Does 
 
 
 def text(blocks):
-    """Return blocks as Markdown, with a line break at the end."""
+    """Blocks as Markdown, with a line break at the end."""
     return "\n\n".join(filter(None, (_WRITERS[type(block)](block) for block in blocks))) + "\n"
 
 
 def escaped(value):
-    """Return text that Markdown shows as it is, in one line."""
+    """Text that Markdown shows as it is, in one line."""
     shown = "".join(one if one.isprintable() else " " for one in str(value))
     line = _SPECIAL.sub(r"\\\1", " ".join(shown.split())).replace("://", r"\://")
     return line if _NUMBER.match(line) else _AT_BEGINNING.sub(r"\1\\\2", line)

@@ -10,7 +10,7 @@ from ..privacy.losses import PERSON_RELATIONS
 
 
 def trusted(account):
-    """Return against whom the guarantee is, and against whom it is not."""
+    """Against whom the guarantee is, and against whom it is not."""
     persons = account.budget.neighboring_relation in PERSON_RELATIONS
     against = [
         "Anyone who sees everything that was released: the model, its draws and predictions, and all bounds "
@@ -258,7 +258,7 @@ def _ceiling(account):
 
 
 def composition(account):
-    """Return how costs were added up."""
+    """The way in which costs were composed."""
     if account.cost.is_gaussian:
         how = "Gaussian differential privacy, mu = sqrt(sum of mu_i^2), converted exactly"
     elif account.cost.rho > 0:

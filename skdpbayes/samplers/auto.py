@@ -119,7 +119,7 @@ class Auto(TemperedSampler):
         return plan if average >= _WORTH * noise else plain
 
     def _of_unknown_noise(self, budget):
-        """Return what draws numbers whose noise is not known, and says for how many columns it can."""
+        """The sampler for numbers whose noise is not known, with the number of columns for which it can."""
         if self._for_chains():
             raise ValueError(
                 f"{', '.join(self._for_chains())}: sampler='auto' has no such options for numbers whose "

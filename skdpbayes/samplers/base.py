@@ -161,7 +161,7 @@ def check_taken(sampler, bounds):
 
 
 def _model_of(bounds):
-    """Return what samplers call the model in their ``targets``."""
+    """The name of the model in samplers' ``targets``."""
     if getattr(getattr(bounds, "family", None), "has_unknown_noise", False):
         return "normal"
     return "network" if getattr(bounds, "clipped", False) else "linear"
@@ -199,7 +199,7 @@ options = partial(dataclass, kw_only=True, eq=False, repr=False)
 
 
 class Released(NamedTuple):
-    """What a run releases.
+    """The releases of a run.
 
     Attributes
     ----------
@@ -372,7 +372,7 @@ class Sampler(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} does not run: implement run.")
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """Return new draws from what was released, or None if there is nothing to draw from.
+        """New draws from what was released, or None if there is nothing to draw from.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class Sampler(BaseEstimator):
         return None
 
     def importance_weights(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
-        """Return how much draws count in predictions, or None if all of them count the same.
+        """The importance weights of draws in predictions, or None if all of them count the same.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from .._compute.execution import progress_bar, run_in_blocks
 from .._compute.gradients import gradient_oracle, sums_at
-from .._data.shards import mapped, total
+from .._data.shards import map_records, total
 from .._linalg import cholesky, eigh, solve
 from ..models import MOMENT_ROWS
 from ..models.mixture import (
@@ -74,7 +74,7 @@ _LEAST_WEIGHT = 1e-300
 def draw_parameters(
     model: MixtureModel, found: Statistics, factors: np.ndarray, generator: Any
 ) -> Components:
-    """Return new weights, means, and factors of precisions, one after the other.
+    """New weights, means, and factors of precisions, one after the other.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _prior_width(model):
 def wishart_factors(
     scatter: np.ndarray, width: float, degrees: np.ndarray, generator: Any
 ) -> np.ndarray:
-    """Return lower triangular ``F``, ``F F^T ~ Wishart(degrees, (width I + scatter)^-1)`` (Bartlett).
+    """Lower triangular ``F``, ``F F^T ~ Wishart(degrees, (width I + scatter)^-1)`` (Bartlett).
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ _NORMAL_DRAWS = 1000
 
 
 class _Sweeping(Plan):
-    """What plans of sweeps have in common."""
+    """Base class of the plans of sweeps."""
 
     @property
     def mu_of_replacing(self) -> float:
@@ -303,7 +303,7 @@ class NormalGibbsPlan(_Sweeping):
 
     @property
     def record_gradients(self) -> float:
-        """How many gradients of single records are expected to be computed."""
+        """The expected number of gradients of single records."""
         return float(self.n_samples)
 
     @property
@@ -566,7 +566,7 @@ class Allocations:
 
     def __init__(self, table: Any, public_size: int, components: Components):
         self.size = statistics_size(*components.means.shape, components.factors.ndim == 3)
-        table = mapped(allocated, table, numbered=True)
+        table = map_records(allocated, table, numbered=True)
         self._oracle, _ = gradient_oracle(table, self.size, public_size, sums_only=True)
 
     def draw(

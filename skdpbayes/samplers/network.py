@@ -86,7 +86,7 @@ class NetworkPlan(Plan):
 
     @property
     def record_gradients(self):
-        """How many gradients of single records are expected to be computed."""
+        """The expected number of gradients of single records."""
         return self.path.record_gradients
 
     @property
@@ -207,7 +207,7 @@ def norm_sums(target, norms):
 
 
 def _rounded(shares):
-    """Return sums over records of multiples of ``UNIT``; what is no number counts as 1."""
+    """Sums over records of multiples of ``UNIT``; what is no number counts as 1."""
     shares[~(np.abs(shares) <= 1.0)] = 1.0
     return np.rint(shares / SUM_UNIT).astype(np.int64).sum(axis=0)
 
@@ -288,7 +288,7 @@ class NetworkSampler(Sampler):
 
     @property
     def proof(self) -> str:  # type: ignore[override]
-        """That of the path, and of its calibration."""
+        """The propositions of the path and of its calibration."""
         return f"{self.path.proof}; with Propositions 31 and 34 for networks"
 
     def plan(
@@ -322,7 +322,7 @@ class NetworkSampler(Sampler):
         return run_network(plan, target, generator, verbose)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """Return new draws where the path's sampler has them: what it released is calibrated."""
+        """New draws where the path's sampler has them: what it released is calibrated."""
         return self.path.redraw(released, n_draws, random_state)
 
 

@@ -52,7 +52,7 @@ def add_prior_step(prior, size, spacing, out):
 
 
 def release_vector(values, noise_scales, generator, mu=None, is_joint=False):
-    """Return numbers with noise of one deviation, or of one for each, on the lattice of the smallest.
+    """Numbers with noise of one deviation, or of one for each, on the lattice of the smallest.
 
     ``mu`` is what is charged for it, if that is known here, and ``is_joint`` tells whether for what was
     released before, too; see `ReleaseEvent`. Neither changes a number.
@@ -172,7 +172,7 @@ SMALLEST_MULTIPLIER = 0.5
 
 
 def sensitivity_after_rounding(noise_multiplier, n_parameters):
-    """Return by how much a record may move a step, in units of its noise, once rounding has its share.
+    """The sensitivity of a step, in units of its noise, that is left once rounding has its share.
 
     Raises
     ------

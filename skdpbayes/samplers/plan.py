@@ -57,7 +57,7 @@ class NormRelease(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(PlannedRelease):
-    """What a run will do and cost. All attributes are public numbers.
+    """The plan of a run: what it will do and cost. All attributes are public numbers.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class Plan(PlannedRelease):
 
     @property
     def record_gradients(self) -> float:
-        """How many gradients of single records are expected to be computed."""
+        """The expected number of gradients of single records."""
         return self.n_steps * self.sampling_rate * self.n_samples
 
     @property
@@ -284,7 +284,7 @@ def number_of_draws(n_draws, default, n_steps, burn_in):
 
 
 def fewest_steps(n_steps, n_draws, burn_in, most, rate):
-    """Return how many steps draws need; raise a ValueError if a number that is given is out of range."""
+    """The number of steps that draws need; raises a ValueError if a given number is out of range."""
     fewest = max(1, math.floor(n_draws / (1 - burn_in)))
     while fewest - math.floor(fewest * burn_in) < n_draws:
         fewest += 1

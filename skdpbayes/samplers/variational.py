@@ -66,7 +66,7 @@ _TINY = 1e-12
 
 
 class VariationalState(NamedTuple):
-    """What a fit goes on from; rows of pairs are the mean ``u`` and the log deviation ``r``.
+    """The state of a fit; rows of pairs are the mean ``u`` and the log deviation ``r``.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class VariationalState(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What all steps of a fit have in common; ``noise`` is the deviation of that on a gradient."""
+    """The constants of all steps of a fit; ``noise`` is the deviation of that on a gradient."""
 
     size: float
     temperature: float
@@ -199,7 +199,7 @@ class VariationalFit:
         )
 
     def watched(self):
-        """Return what a listener is told of the steps, or None."""
+        """The steps as an observer sees them, or None."""
         values, first, second, average, released = self.state
         return trace_chain(
             self.plan,
@@ -225,7 +225,7 @@ class VariationalFit:
         return values, first, second, average
 
     def fitted(self):
-        """Return mean and deviation of ``q``, in the parameters' own units."""
+        """Mean and deviation of ``q``, in the parameters' own units."""
         mean, log_scale = self.state.average
         return self.prior_scale * mean, self.prior_scale * np.exp(log_scale)
 
@@ -493,7 +493,7 @@ class BayesByBackprop(TemperedSampler):
         return run_variational(plan, target, generator, verbose)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """Return new draws from the fitted Gaussian."""
+        """New draws from the fitted Gaussian."""
         mean, scale = released["variational_mean"], released["variational_scale"]
         check_draws(n_draws, mean.size)
         # Post-processing.

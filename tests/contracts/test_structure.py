@@ -419,7 +419,7 @@ WORDS_NOT_USED = {
     *("through_door", "Passage", "pass_by", "listening", "Watched", "watched_chain"),
     *("choose_even", "draw_frequent", "Fact", "facts_of", "About", "given", "WholeTable"),
     *("N_LOOKS", "Size", "Look", "CountLook", "Beliefs", "Misfit", "learn_misfit", "settle"),
-    *("Settled", "settled_chains", "Law", "Tails", "free_shift", "sensitivity_factor", "reckoned"),
+    *("Settled", "settled_chains", "Law", "Tails", "free_shift", "records_moved", "reckoned"),
     *("forgetting", "Reference", "condition", "Conditioned", "gathered_eigenvalues", "apart"),
     *("cut", "levelled", "chain_of_rows", "steps_to_person", "of_plan", "carry_out"),
     *("keep_spent", "check_made_for", "names_where", "as_written", "least_above", "most_below"),
@@ -436,6 +436,33 @@ def test_words_that_are_no_names_are_no_names():
         if name in WORDS_NOT_USED
     }
     assert used == set()
+
+
+# The same of attributes, arguments and variables.
+WORDS_NOT_USED_ANYWHERE = {
+    *("records_moved", "look_around", "surprises", "told", "says_why", "voucher", "redeem"),
+    *("widening", "weigh", "stretch", "misfit", "population", "doubt", "own_doubt", "_drowned"),
+    *("_norm_room", "_within_reach", "_reaching", "plan_at_paid_noise", "burnt", "quiet_step"),
+    *("wanted_acceptance", "forgetting", "steepness", "mapped", "_told_names"),
+}
+
+
+def test_words_that_are_no_names_are_not_inside_functions():
+    used = set()
+    for source in sources().values():
+        for node in ast.walk(source.tree):
+            names = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
+            used |= {f"{source.name}: {one}" for one in names if one in WORDS_NOT_USED_ANYWHERE}
+    assert used == set()
+
+
+def test_docstrings_begin_with_what_is_returned():
+    """By its noun, not by "Return what", "How much" or "That of"."""
+    headless = re.compile(r"(Return|How|Where|That of|Those of|What|Whose|By what)\b")
+    for source in sources().values():
+        for name, function, _ in functions_of(source):
+            text = ast.get_docstring(function) or ""
+            assert not headless.match(text), f"{source.name}.{name}: {text.splitlines()[0]}"
 
 
 def test_a_constant_has_a_line_of_its_own():

@@ -71,10 +71,10 @@ def test_rows_are_released_as_soon_as_targets_are_made_of_them(client):
     old = [client.scatter(MarkedShard(np.full(1_000, i), b"mark")) for i in range(6)]
     keys = [future.key for future in old]
     shards = DaskShards(client, list(old), [1_000] * 6, [b"mark"] * 6)
-    copies = shards.kept(doubled)
+    copies = shards.map_shards(doubled)
     assert all(client.who_has(keys).values())
     old.clear()
-    made = shards.kept(doubled, instead=True)
+    made = shards.map_shards(doubled, in_place=True)
     while any(client.who_has(keys).values()):
         time.sleep(0.01)  # The scheduler tells the workers.
     for found in (made, copies):

@@ -70,23 +70,23 @@ class Family(ABC):
 
     @abstractmethod
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
-        """Return responses as an array, or raise a ValueError that names none of them."""
+        """Responses as an array; raises a ValueError that names none of them."""
 
     @abstractmethod
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
-        """Return what means and slopes are functions of, for logits of shape (..., n_blocks, n)."""
+        """The numbers of which means and slopes are functions, for logits of shape (..., n_blocks, n)."""
 
     @abstractmethod
     def mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return means, of shape (..., n_blocks, n), for what `inverse_link` returns."""
+        """Means, of shape (..., n_blocks, n), for what `inverse_link` returns."""
 
     @abstractmethod
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
-        """Return means minus responses, of shape (n_blocks, n)."""
+        """Means minus responses, of shape (n_blocks, n)."""
 
     @abstractmethod
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return products of slopes with ``vectors`` of shape (..., n_blocks, n)."""
+        """Products of slopes with ``vectors`` of shape (..., n_blocks, n)."""
 
     @abstractmethod
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class Family(ABC):
     def sums_of_block(
         self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
     ) -> Any:
-        """Return what `weighted_sums` sums of a block of rows, or None where no compiled loop does it.
+        """The sums of a block of rows that `weighted_sums` adds up, or None where no compiled loop does it.
 
         If there are no responses, ``None``, it is what `weighted_scores` sums.
         """
@@ -156,15 +156,15 @@ class NumberFamily(Family):
 
     @abstractmethod
     def prediction(self, logits: np.ndarray) -> np.ndarray:
-        """Return means of responses, whatever their bounds."""
+        """Means of responses, whatever their bounds."""
 
     @abstractmethod
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Return probabilities of responses up to ``values``; ``noise`` is their deviation or dispersion."""
+        """Probabilities of responses up to ``values``; ``noise`` is their deviation or dispersion."""
 
     @abstractmethod
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
-        """Return responses drawn at random, one for each logit."""
+        """Responses drawn at random, one for each logit."""
 
 
 # Sums over records of families with one logit, in blocks of rows that stay in the cache.

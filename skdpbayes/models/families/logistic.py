@@ -52,7 +52,7 @@ class Logistic(ClassFamily):
         return DenseLogistic, SparseLogistic, RemoteLogistic
 
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
-        """Return class numbers."""
+        """Class numbers."""
         return class_numbers(responses, n_rows, 2)
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ class Logistic(ClassFamily):
         return np.reciprocal(p, out=p)
 
     def mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return probabilities."""
+        """Probabilities."""
         return predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -93,13 +93,13 @@ class Logistic(ClassFamily):
         return np.logaddexp(0.0, logits[0]) - responses * logits[0]
 
     def expected_slope(self, variance: float) -> float:
-        """Return MacKay's approximation."""
+        """MacKay's approximation."""
         return 1.0 / (4.0 * math.sqrt(1.0 + math.pi / 8.0 * variance))
 
     def sums_of_block(
         self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
     ) -> Any:
-        """Return sums of weighted residuals and slopes if rows are dense."""
+        """Sums of weighted residuals and slopes if rows are dense."""
         if not block.is_dense:
             return None
         centres = np.full(weights.size, 0.5) if responses is None else responses.astype(np.float64)
@@ -213,7 +213,7 @@ class Softmax(ClassFamily):
         return (self.n_classes,)
 
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
-        """Return class numbers."""
+        """Class numbers."""
         return class_numbers(responses, n_rows, self.n_classes)
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
@@ -253,7 +253,7 @@ class Softmax(ClassFamily):
         return logsumexp(logits, axis=0) - logits[responses, np.arange(responses.size)]
 
     def expected_slope(self, variance: float) -> float:
-        """Return that of two classes."""
+        """The expected slope for two classes."""
         return Logistic().expected_slope(variance)
 
     @property

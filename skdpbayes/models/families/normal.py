@@ -115,7 +115,7 @@ class Normal(NumberFamily):
         return self.low, self.high, float(self.deviation or 0.0), self.clip
 
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
-        """Return numbers within the bounds, less their middle."""
+        """Numbers within the bounds, less their middle."""
         return np.clip(real_numbers(responses, n_rows), self.low, self.high) - self.centre
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ class Normal(NumberFamily):
         return np.full_like(predicted[..., 0, :], self._precision)
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return 0."""
+        """0."""
         return np.zeros_like(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ class Normal(NumberFamily):
         return ndtr((values - logits) / noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
-        """Return numbers, which the bounds do not confine."""
+        """Numbers, which the bounds do not confine."""
         # Post-processing.
         return logits + noise * generator.standard_normal(logits.shape)
 

@@ -60,7 +60,7 @@ def distribution(counts, mean, dispersion, shift=0):
 
 
 def drawn(mean, dispersion, generator):
-    """Return counts drawn at random."""
+    """Counts drawn at random."""
     mean, excess = np.minimum(mean, _LARGEST_MEAN), np.asarray(dispersion) - 1.0
     if np.any(excess >= _LEAST_EXCESS):
         excess = np.maximum(excess, _LEAST_EXCESS)
@@ -133,15 +133,15 @@ class Poisson(NumberFamily):
         return self.max_count, self.clip, self.largest_logit
 
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
-        """Return counts, reduced to ``Y``; rates, which are no whole numbers, are allowed."""
+        """Counts, reduced to ``Y``; rates, which are no whole numbers, are allowed."""
         return np.minimum(real_numbers(responses, n_rows, least=0.0), self.max_count)
 
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
-        """Return means, of which none is larger than ``Y + tau``."""
+        """Means, of which none is larger than ``Y + tau``."""
         return np.exp(np.minimum(logits, self.largest_logit))
 
     def mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return means."""
+        """Means."""
         return predicted
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ class Poisson(NumberFamily):
         return predicted[..., 0, :]
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """Return 1."""
+        """1."""
         return np.ones_like(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
@@ -180,7 +180,7 @@ class Poisson(NumberFamily):
         return distribution(values, self.prediction(logits), 1.0 if noise is None else noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
-        """Return counts; ``noise`` is their dispersion, if not 1."""
+        """Counts; ``noise`` is their dispersion, if not 1."""
         return drawn(self.prediction(logits), 1.0 if noise is None else noise, generator)
 
     @property

@@ -33,7 +33,7 @@ from ..noise import add_prior_step, noisy_step, to_coordinates, to_parameters
 
 
 class OverdampedSteps(NamedTuple):
-    """What all steps of a run have in common."""
+    """The constants of all steps of a run."""
 
     size: float
     decay: float
@@ -146,7 +146,7 @@ def run_overdamped(plan, target, generator, verbose, start=None):
 
 
 class UnderdampedSteps(NamedTuple):
-    """What all steps of a run have in common; ``noise`` is ``a``."""
+    """The constants of all steps of a run; ``noise`` is ``a``."""
 
     size: float
     decay: float
@@ -158,7 +158,7 @@ class UnderdampedSteps(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Where a chain is: arrays that steps overwrite."""
+    """The state of a chain: arrays that steps overwrite."""
 
     place: np.ndarray
     velocity: np.ndarray
@@ -202,7 +202,7 @@ def _advance_underdamped(
 
 
 def _follow_underdamped(steps, number, before, after):
-    """Return place, friction and draws, if any, as they follow from a step's velocity."""
+    """Place, friction and draws, if any, as they follow from a step's velocity."""
     velocity, place, friction, draws = before
     if steps.gain > 0.0:
         kappa = steps.size * (number + 1.0) ** -steps.decay

@@ -63,11 +63,11 @@ class AllIterates(NamedTuple):
         return math.inf
 
     def limit(self, chain, temperature):
-        """Return what a step size that is given must stay below."""
+        """The upper limit of a step size that is given."""
         return chain.dynamics.limit(chain.geometry, temperature)
 
     def tolerance(self, chain):
-        """Return how closely budgets are met."""
+        """The relative tolerance with which budgets are met."""
         return 1e-12 if chain.sampling_rate == 1 else 1e-3
 
     def check_affordable(self, chain, temperature, step, fewest):
@@ -109,7 +109,7 @@ class AllIterates(NamedTuple):
 
 
 def _rounding(chain, temperature, smallest_step):
-    """How far rounding can move an update, in the units of theta."""
+    """The largest distance by which rounding can move an update, in the units of theta."""
     noise = math.sqrt(2 * smallest_step * temperature)
     return rounding_shift(chain.bounds.n_parameters, noise)
 
@@ -182,12 +182,12 @@ class LastIterate(NamedTuple):
         return 2.0 * _COST_OF_BATCHES / (chain.geometry.slowest(temperature) * self.n_batches**2)
 
     def limit(self, chain, temperature):
-        """Return what a step size that is given must stay below: where steps cease to contract."""
+        """The upper limit of a step size that is given, from which on steps cease to contract."""
         geometry = chain.geometry
         return 2.0 / (geometry.slowest(temperature) + geometry.stiffest(temperature))
 
     def tolerance(self, chain):
-        """Return how closely budgets are met."""
+        """The relative tolerance with which budgets are met."""
         return 1e-12 if self._has_closed_form(chain) else 1e-6
 
     def check_affordable(self, chain, temperature, step, fewest):

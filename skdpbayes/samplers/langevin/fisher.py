@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..._data.shards import mapped, total
+from ..._data.shards import map_records, total
 from ..._linalg import eigh, eigvalsh, solve
 from ...models import MOMENT_ROWS, second_moment
 from ...models.sums import curvature_bound, loss_and_derivatives, reweighted
@@ -161,7 +161,7 @@ class FisherPlan(Plan):
 
     @property
     def mu_of_matrix(self):
-        """Return what the matrix costs."""
+        """The cost of the matrix, as ``mu``."""
         return math.sqrt(self.share) * self.budget.mu
 
     def on_the_full_table(self):
@@ -196,7 +196,7 @@ def shift_scale(prior_precision, n_samples):
 
 
 def nominal_temperatures(plan, chain):
-    """Return `FisherPlan.nominal_temperatures`, or raise a ValueError where batches leave nothing to see."""
+    """`FisherPlan.nominal_temperatures`; raises a ValueError where batches leave nothing to see."""
     if plan.sampling_rate == 1 or not (plan.budget.is_private and math.isnan(plan.temperature)):
         return None
     length = plan.bounds.block_length
@@ -416,7 +416,7 @@ class SGFS(TemperedSampler):
         return plan.changed(nominal_temperatures=nominal_temperatures(plan, self._chain()))
 
     def _chain(self):
-        """Return what runs in whitened coordinates."""
+        """The chain that runs in whitened coordinates."""
         return SGHMC(**self.get_params(deep=False))
 
     def check(self, plan: Any, target: Any) -> None:
@@ -452,7 +452,7 @@ def run_fisher(plan, chain, target, generator, verbose):
     # Proposition 15.
     moment = release_moment(own, plan.moment_noise, generator, mu=plan.mu_of_matrix)
     path, transform, norm = complete(plan, moment, chain)
-    target = mapped(reweighted, target, transform, norm, instead=True)
+    target = map_records(reweighted, target, transform, norm, in_place=True)
     n_blocks = plan.bounds.n_blocks
     scale = shift_scale(target.prior_precision.reshape(n_blocks, -1).max(axis=0), plan.n_samples)
     coordinates = OfBlocks(transform, scale) if n_blocks > 1 else transform

@@ -63,7 +63,7 @@ _GAIN = 0.1
 
 
 class Dynamics(Protocol):
-    """What schedules ask of a dynamics.
+    """The interface of a dynamics, as schedules use it.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Overdamped(NamedTuple):
         return 2.0 / geometry.stiffest(temperature)
 
     def friction(self, geometry, temperature, step, n_steps):
-        """Return None: there is no velocity."""
+        """None: there is no velocity."""
         return None
 
 
@@ -183,7 +183,7 @@ class Thermostat(NamedTuple):
 
 
 def damping_times(relaxations):
-    """Return how often an underdamped chain forgets its velocity while the slowest direction relaxes.
+    """The number of damping times of the velocity while the slowest direction relaxes.
 
     What swings in stiffer directions decays by ``exp(-forgetting / 2)``.
     """
@@ -191,7 +191,7 @@ def damping_times(relaxations):
 
 
 def thermostat_gain(friction, temperature):
-    """Return how fast friction follows the kinetic temperature."""
+    """The rate at which friction follows the kinetic temperature."""
     return _GAIN * friction**2 / temperature
 
 
@@ -204,7 +204,7 @@ def thermostat_gain(friction, temperature):
 
 
 class Geometry(Protocol):
-    """What schedules ask of a geometry.
+    """The interface of a geometry, as schedules use it.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ _FARTHEST = math.log(LARGEST_TEMPERATURE)
 
 
 class Release(Protocol):
-    """What schedules ask of `AllIterates` and `LastIterate`."""
+    """The interface of `AllIterates` and `LastIterate`, as schedules use it."""
 
     def n_segments(self, chain):
         """Number of chains follow each other."""
@@ -289,10 +289,10 @@ class Release(Protocol):
         """The step beyond which batches would cost more than the full table."""
 
     def limit(self, chain, temperature):
-        """Return what a step size that is given must stay below."""
+        """The upper limit of a step size that is given."""
 
     def tolerance(self, chain):
-        """Return how closely budgets are met."""
+        """The relative tolerance with which budgets are met."""
 
     def check_affordable(self, chain, temperature, step, fewest):
         """Raise a ValueError if a start at this temperature leaves nothing for the path."""
@@ -303,7 +303,7 @@ class Release(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """What is to be scheduled: public numbers, and what knows more about them.
+    """The problem of a schedule: public numbers, and the objects that know more about them.
 
     Attributes
     ----------
@@ -346,13 +346,13 @@ class Chain:
 
     @cached_property
     def fewest_steps(self):
-        """How many steps the draws need."""
+        """The number of steps that the draws need."""
         most, _ = self.release.most_steps(self)
         return fewest_steps(self.n_steps, self.n_draws, self.burn_in, most, self.sampling_rate)
 
     @property
     def record_bound(self):
-        """What one record adds to a gradient at most, rounding included."""
+        """The largest contribution of a record to a gradient, rounding included."""
         return self.bounds.gradient_bound * self.geometry.inflation(self.budget)
 
     @property
@@ -366,7 +366,7 @@ class Chain:
 
 
 class Schedule(NamedTuple):
-    """What was solved for."""
+    """The solution: a schedule."""
 
     temperature: float
     step_size: float
@@ -467,7 +467,7 @@ def cost_at(chain, temperature):
 
 
 def excess(chain, temperature, step, steps):
-    """How far a schedule is beyond the budget, relatively: at most 0 is within it."""
+    """The relative excess of a schedule over the budget: at most 0 is within it."""
     if not chain.budget.is_private:
         return -1.0
     cost = chain.release.cost(chain, temperature, step, steps)
@@ -612,7 +612,7 @@ class LangevinPlan(Plan):
 
     @property
     def n_segments(self):
-        """How many chains follow each other, each starting where the one before has ended."""
+        """The number of chains that follow each other, each starting where the one before has ended."""
         return self.n_draws if self.hides_path else 1
 
     @property
@@ -622,7 +622,7 @@ class LangevinPlan(Plan):
 
     @property
     def n_batches(self):
-        """How many batches take turns where the path is hidden; 1 is the full table."""
+        """The number of batches that take turns where the path is hidden; 1 is the full table."""
         return round(1 / self.sampling_rate) if self.hides_path else 1
 
     @property
@@ -638,7 +638,7 @@ class LangevinPlan(Plan):
 
     @property
     def record_gradients(self):
-        """How many gradients of single records are expected to be computed."""
+        """The expected number of gradients of single records."""
         before = self.start.record_gradients if self.start else 0
         return super().record_gradients + before
 

@@ -63,7 +63,7 @@ PATH_DRAWS = (100, 1000)
 
 
 class LangevinSampler(TemperedSampler):
-    """What Langevin samplers share; see `SGLD`."""
+    """Base class of the Langevin samplers; see `SGLD`."""
 
     is_overdamped = True
     # Default for samplers without a `start` option.
@@ -176,7 +176,7 @@ class LangevinSampler(TemperedSampler):
         return temperature
 
     def _start_cost(self, bounds, n_samples, budget):
-        """Return what maps a temperature to the cost of a path's start, or None if it is zero."""
+        """The function from a temperature to the cost of a path's start, or None if it is zero."""
         return None
 
     def _planned_start(self, bounds, n_samples, budget, temperature):

@@ -61,7 +61,7 @@ from .plan import LARGEST_CHANGE
 
 @compilable
 def exact_bernoulli(generator, probability):
-    """Return True with exactly this probability: a uniform of 53 digits, and 53 more as long as they tie."""
+    """True with exactly this probability: a uniform of 53 digits, and 53 more as long as they tie."""
     while probability > 0.0:
         drawn = generator.random()  # Proposition 19.
         if drawn + 2.0**-53 <= probability:
@@ -164,7 +164,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
 
 @compilable
 def is_accepted_by_barker(generator, log_odds):
-    """Return True with probability ``1 / (1 + exp(-log_odds))``; it is the smaller one that is rounded."""
+    """True with probability ``1 / (1 + exp(-log_odds))``; it is the smaller one that is rounded."""
     log_odds = clip_loss(log_odds, _CERTAIN)
     unlikely = exact_bernoulli(
         generator, 1.0 / (1.0 + math.exp(abs(log_odds)))
@@ -205,7 +205,7 @@ def propose(generator, theta, step_size, gaussian, out):
 
 
 class Walk(NamedTuple):
-    """What all steps of a run have in common; ``batch_ratio`` is ``r``, 0 for the whole table."""
+    """The constants of all steps of a run; ``batch_ratio`` is ``r``, 0 for the whole table."""
 
     step_size: float
     lipschitz: float

@@ -40,7 +40,7 @@ LARGEST_CHANGE = 4.0
 
 
 class Clock(NamedTuple):
-    """What a step is charged, and when the chain ends.
+    """The charge of a step, and the end of the chain.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class MetropolisPlan(Plan):
 
     @property
     def record_gradients(self):
-        """How many records are expected to be read."""
+        """The expected number of records that are read."""
         return self.expected_steps * self.batch_size
 
     @property
@@ -157,7 +157,7 @@ class MetropolisPlan(Plan):
         return found + ((self.advice,) if self.advice else ())
 
     def draw_marks(self):
-        """Return where the clock stands when the draws are kept: evenly spaced after burn-in."""
+        """The times at which draws are kept: evenly spaced after burn-in."""
         spacing = (self.clock.total - self.clock.burn_in_end) / self.n_draws
         marks = self.clock.burn_in_end + spacing * np.arange(1, self.n_draws + 1)
         # Sums of many charges fall short of the total by rounding.
@@ -205,7 +205,7 @@ ROUNDED_LOG_ODDS = 2.0**-45
 
 
 def rounded_noisy_ratio(noise_variance):
-    """Return how much farther apart rounding can leave two log ratios to which noise is added.
+    """The largest distance that rounding can add between two log ratios to which noise is added.
 
     Ratios of more than ``v + 256`` in size leave next to nothing open: see "Noise" in
     docs/theory/decisions_in_floating_point.rst.
@@ -223,7 +223,7 @@ def barker_acceptance(deviation):
 
 @cache
 def _mean_sech():
-    """Return deviations, and the mean of ``sech(x / 2)`` for ``x`` normal with them and mean 0."""
+    """Deviations, and the mean of ``sech(x / 2)`` for ``x`` normal with them and mean 0."""
     deviations, nodes = np.linspace(0.0, 40.0, 4001), np.linspace(0.0, 9.0, 181)
     weights = np.exp(-(nodes**2) / 2.0) * np.where(nodes == 0, 0.5, 1.0)
     sech = 1.0 / np.cosh(np.multiply.outer(deviations, nodes) / 2.0)
@@ -236,7 +236,7 @@ def metropolis_acceptance(deviation):
 
 
 class Kernel:
-    """What a step of one of the samplers costs: public numbers only.
+    """The cost of a step of one of the samplers: public numbers only.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class Kernel:
         return exact + ROUNDED_LOG_ODDS + self._rounded_batch(bound, ratio)
 
     def _rounded_batch(self, bound, ratio):
-        """Return how much farther apart rounding can leave the log ratios of batches of two tables."""
+        """The largest distance that rounding can add between the log ratios of batches of two tables."""
         records = covered_records(self.n, self.relation)
         with np.errstate(divide="ignore"):
             size = records * bound * (1.0 + np.divide(1.0, ratio))
@@ -281,17 +281,17 @@ class Kernel:
         return np.log1p(ratio) + rounded, bound * (1.0 + np.divide(1.0, ratio))
 
     def _shift(self, bound, noise_variance):
-        """Return how far apart the noisy log ratios of all records of two tables are, rounding included."""
+        """The largest distance between the noisy log ratios of two tables' records, rounding included."""
         return self.sides * bound + rounded_noisy_ratio(noise_variance)
 
     def fixed_rounding(self, ratio, noise_variance):
-        """Return what rounding adds to a step's range, or shift, however short the step is."""
+        """The share of rounding in a step's range, or shift, however short the step is."""
         if self.noisy:
             return rounded_noisy_ratio(noise_variance)
         return ROUNDED_LOG_ODDS + (0.0 if ratio == 0 else float(self._rounded_batch(0.0, ratio)))
 
     def units(self, bound, ratio, noise_variance, pure):
-        """Return what steps take of a budget's epsilon if it is pure, else of its ``mu^2``, as arrays.
+        """The shares of steps in a budget's epsilon if it is pure, else in its ``mu^2``, as arrays.
 
         In the limit of many small steps.
         """
@@ -322,7 +322,7 @@ class Kernel:
         return PrivacyCost(self.relation, counted=(counted,))
 
     def concentrated(self, bound, ratio, noise_variance):
-        """Return what one step of a filtered chain costs, as zCDP."""
+        """The cost of one step of a filtered chain, as zCDP."""
         return self.cost(bound, ratio, noise_variance, 1).concentrated
 
 
@@ -377,7 +377,7 @@ _MARGIN = 0.984
 
 
 class WalkOptions(NamedTuple):
-    """What a user fixes of a random walk; None leaves it to the search.
+    """The options of a random walk that a user fixes; None leaves one to the search.
 
     Attributes are the options of `DPFastMHGaussian`, which has all of them, and ``n_draws``.
     """
@@ -402,7 +402,7 @@ class WalkOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class WalkProblem:
-    """What a random walk is wanted for: public numbers.
+    """The problem of a random walk: public numbers.
 
     Attributes
     ----------
@@ -432,13 +432,13 @@ class WalkProblem:
 
     @property
     def wanted(self):
-        """How often a chain is to relax: twice for a draw of its effective sample size."""
+        """The number of relaxations that a chain is to have: two for a draw of its effective sample size."""
         default = _EFFECTIVE_SIZE[not self.budget.is_private]
         return 2.0 * (default if self.options.n_effective is None else self.options.n_effective)
 
     @cached_property
     def lipschitz(self):
-        """What a record's loss changes by per distance, with what rounding adds."""
+        """The Lipschitz constant of a record's loss, rounding included."""
         relation = self.budget.neighboring_relation
         inflation = sum_inflation(self.n_samples, self.bounds.n_parameters, relation)
         # The probabilities by which batches are drawn are rounded.
@@ -447,7 +447,7 @@ class WalkProblem:
 
     @cached_property
     def allowance(self):
-        """What the budget buys, in the units of `Kernel.units`, in which steps add up."""
+        """The budget in the units of `Kernel.units`, in which steps add up."""
         if not self.budget.is_private:
             return math.inf
         if self.is_pure:
@@ -625,7 +625,7 @@ def noise_variances(problem, bound, ratio):
 
 
 def relaxations(walks, n_steps, burn_in):
-    """Return how often a typical direction relaxes after burn-in; negative if that takes longer."""
+    """The number of relaxations of a typical direction after burn-in; negative if that takes longer."""
     needed = np.maximum(walks.burn_in, (burn_in or 0.0) * n_steps)
     return (n_steps - needed) * walks.relaxing
 

@@ -56,7 +56,7 @@ _NOISE = {"noise_multiplier": [AUTO, Interval(Real, 0, None, closed="neither")]}
 
 @options()
 class RandomWalk(TemperedSampler):
-    """What the samplers of Metropolis' family share; see `DPFastMH`."""
+    """Base class of the samplers of Metropolis' family; see `DPFastMH`."""
 
     step_size: float | str = "auto"
     proposal: str = "sphere"
@@ -318,7 +318,7 @@ class DPFastMHGaussian(DPFastMH):
 
 
 def _advice(plan, fixed):
-    """Return what to say where a random walk within the budget is the wrong tool."""
+    """The advice where a random walk within the budget is the wrong tool."""
     if plan.temperature == 1 and not plan.is_short:
         return ""
     if fixed.step_size and fixed.batch_size and plan.batch_ratio > 0.99 * LARGEST_BATCH_RATIO:

@@ -85,12 +85,12 @@ class MixturePlan(Plan):
 
     @property
     def start_passes(self):
-        """How many passes over the table the search takes."""
+        """The number of passes over the table that the search takes."""
         return sum(phase.n_passes for phase in self.phases)
 
     @property
     def record_gradients(self):
-        """How many records are read, again and again."""
+        """The number of records that are read, repeated reads included."""
         return super().record_gradients + self.start_passes * self.n_samples
 
     @property
@@ -279,7 +279,7 @@ class RoundsPlan(MixturePlan):
 
     @property
     def interval_inflation(self):
-        """How much wider privacy makes intervals, about: of weights, means, and covariances.
+        """The approximate factors by which privacy widens intervals: of weights, means, and covariances.
 
         For components of equal weight that are apart. On a component's ``N`` records a count, a mean and a
         variance have standard errors of ``sqrt(N)``, ``sqrt(N)`` and ``sqrt(2 N)``, in units of ``t``.

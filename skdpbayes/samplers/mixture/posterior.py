@@ -85,13 +85,13 @@ class MixtureState(NamedTuple):
         )
 
     def rounding_amplification(self):
-        """Return what rounding of a row can be multiplied by in its coordinates."""
+        """The factor by which the rounding error of a row can grow in its coordinates."""
         inverse = 1.0 / self.factors if self.factors.ndim == 2 else inv(self.factors)
         norms = np.linalg.norm(inverse.reshape(len(inverse), -1), axis=1)
         return float(np.max(norms * (1.0 + np.linalg.norm(self.means, axis=1))))
 
     def points(self, component, normal):
-        """Return rows of a component, for standard normal ones."""
+        """Rows of a component, for standard normal ones."""
         factor = self.factors[component]
         moved = normal * factor if factor.ndim == 1 else normal @ factor.T
         return self.means[component] + moved
@@ -154,7 +154,7 @@ def local_sums(table, reference, scales):
 
 
 def local_features(rows, reference, scales):
-    """Return what each of some rows adds to ``S``, of shape (n_rows, n)."""
+    """The contribution of each row to ``S``, of shape (n_rows, n)."""
     local, _, v = _weighted(rows, reference, scales)
     factors = np.repeat(scales[:3], [1, rows.shape[1], _n_second(reference)])
     return np.hstack(
@@ -185,7 +185,7 @@ def sufficient(z, covariance_type):
 
 @lru_cache(maxsize=8)
 def normal_points(n_points, n_features):
-    """Return fixed standard normal points, evenly spread, with the first two moments as they should be.
+    """Fixed standard normal points, evenly spread, with the first two moments as they should be.
 
     Sobol's points and their opposites; ``n_points`` is a power of two.
     """
@@ -219,7 +219,7 @@ def own_moments(covariance_type, n_features, scales):
 
 
 def inflation(n_samples, relation, reference):
-    """Return by what rounding can enlarge the difference of two tables' sums.
+    """The factor by which rounding can enlarge the difference of two tables' sums.
 
     A row's coordinates are off by ``d u`` times the steepness, the logarithm of its density by as much times
     the distance, which is at most twice the steepness; and there are as many additions as rows in a block,
@@ -343,7 +343,7 @@ class ConditionalPosterior:
     learns_scales = False
 
     def information(self, u):
-        """Return about the curvature, positive: that at 0."""
+        """A positive approximation of the curvature: that at 0."""
         (k, d), counts = self.at.means.shape, self.at.counts
         length = self.linear.size // k
         place = tuple(self.place(self.start[None]))
@@ -469,7 +469,7 @@ class ConditionalPosterior:
         return energy, slope
 
     def _prior_curvature(self):
-        """Return about the curvature of the prior at 0, coordinate by coordinate."""
+        """An approximation of the prior's curvature at 0, coordinate by coordinate."""
         scale, degrees, covariance = self._numbers
         at, factors = self.at, self.at.factors
         of_logs = np.full(self.contrasts.shape[1], self.model.weight_concentration)
@@ -498,7 +498,7 @@ def _lower_inverse(matrices):
 
 
 def _by_log_diagonal(slope, local):
-    """Return derivatives by ``T`` as derivatives by its entries below, and by logarithms on, the diagonal."""
+    """Derivatives by ``T`` as derivatives by its entries below, and by logarithms on, the diagonal."""
     i = np.arange(local.shape[-1])
     slope = slope.copy()
     slope[..., i, i] *= local[..., i, i]
@@ -616,14 +616,14 @@ def noisy_statistics(reference, scales, sums, noise_scale):
 
 
 def points_for(reference):
-    """Return standard normal points, of which rows of any component are made."""
+    """Standard normal points, of which rows of any component are made."""
     d = reference.means.shape[1]
     length = sufficient(np.zeros((1, d)), reference.covariance_type).shape[1]
     return normal_points(max(N_POINTS, 2 ** (_TIMES * length).bit_length()), d)
 
 
 def gaussian_conditional(model, at, looks, is_size_public, **options):
-    """Return what is known given some looks, as far as moments are near those of a mixture.
+    """The `ConditionalPosterior` given some looks, as far as moments are near those of a mixture.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def run_rounds(plan, table, generator, verbose):
 
 
 class Rounds:
-    """What has been released, and the mixture that it points to.
+    """The releases so far, and the mixture that they point to.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Rounds:
         self._resize()
 
     def _as_reference(self, weights, means, variances):
-        """Return groups as a `MixtureState` of the model's kind."""
+        """Groups as a `MixtureState` of the model's kind."""
         if self.plan.model.is_triangular:
             variances = variances[:, :, None] * np.eye(means.shape[1])
         counts = self.plan.n_samples * weights
@@ -131,7 +131,7 @@ class Rounds:
         self.advance()
 
     def given(self, at, **options):
-        """Return what the last looks say, near a mixture."""
+        """The posterior given the last looks, near a mixture."""
         model = self.plan.model._replace(n_components=len(at.counts))
         return gaussian_conditional(model, at, self._together(), self.is_size_public, **options)
 
@@ -176,11 +176,11 @@ class MixturePosterior(LaplaceState):
 
     @property
     def surrogate(self):
-        """What chains draw from."""
+        """The density that chains draw from."""
         return self.conditioned
 
     def draw(self, n_draws, random, *, noise=True):
-        """Return draws of shape (n_draws, n), for `unpack_mixture`.
+        """Draws of shape (n_draws, n), for `unpack_mixture`.
 
         Parameters
         ----------

@@ -36,12 +36,12 @@ class MixtureSampler(Sampler):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # It depends on an option.
-        """That of the sampler."""
+        """The name of the sampler."""
         return self.sampler.name
 
     @property
     def proof(self) -> str:  # type: ignore[override]
-        """Of the rounds, or the sampler's."""
+        """The proposition of the rounds, or the sampler's."""
         own = self.sampler
         return "Propositions 27, 36 and 38" if own.has_rounds_of_mixtures else own.proof
 
@@ -101,7 +101,7 @@ class MixtureSampler(Sampler):
     def redraw(
         self, released: Any, n_draws: int, random_state: RandomStateLike
     ) -> np.ndarray | None:
-        """Return new draws given what was released."""
+        """New draws given what was released."""
         return released["posterior"].draw(n_draws, random_state)
 
 

@@ -36,7 +36,7 @@ class Statistics(NamedTuple):
 
     @classmethod
     def of_vector(cls, total: np.ndarray, components: Components) -> Self:
-        """Return what one vector says of components: with squares, or lower triangles of second moments."""
+        """The components that one vector describes: with squares, or lower triangles of second moments."""
         k, d = components.means.shape
         counts, sums, seconds = np.split(total, [k, k * (1 + d)])
         if components.factors.ndim == 2:
@@ -47,7 +47,7 @@ class Statistics(NamedTuple):
         return cls(counts, sums.reshape(k, d), matrices)
 
     def towards(self, other, share):
-        """Return this plus a share of the way to another."""
+        """This plus a share of the way to another."""
         pairs = zip(self, other, strict=True)
         return Statistics(*((1.0 - share) * mine + share * theirs for mine, theirs in pairs))
 
@@ -69,7 +69,7 @@ class StatisticsReleases:
         self.table, self.public_size, self.generator = table, public_size, generator
 
     def release(self, components, noise_scale, mu=None):
-        """Return noisy `Statistics` of the responsibilities of some components, which cost ``mu``."""
+        """Noisy `Statistics` of the responsibilities of some components, which cost ``mu``."""
         k, d = components.means.shape
         triangular = components.factors.ndim == 3
         size = statistics_size(k, d, triangular)
@@ -155,7 +155,7 @@ def find_groups(model, phases, releases, n_samples, advance=lambda: None, at_mos
 
 
 def starting_components(model, weights, means, variances):
-    """Return groups as `Components` of the model's kind."""
+    """Groups as `Components` of the model's kind."""
     if model.covariance_type == "spherical":
         mean = variances.mean(axis=1, keepdims=True)
         variances = np.repeat(mean, variances.shape[1], axis=1)
@@ -236,7 +236,7 @@ class _Search:
         return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), _SOFT_GAIN)
 
     def _known(self, counts, variances, name, gain):
-        """Return variances that are drawn towards the pooled ones by as much as noise hides them."""
+        """Variances that are drawn towards the pooled ones by as much as noise hides them."""
         noise = self._noise(counts, name, gain)
         pooled = self._pooled(counts, variances, name, gain)
         drawn = pooled + _known_share(pooled, noise) * (variances - pooled)
@@ -252,12 +252,12 @@ class _Search:
         return np.maximum(drawn, _floor(mean, noise))
 
     def _noise(self, counts, name, gain):
-        """Return about how much variances err, a column."""
+        """The approximate errors of variances, a column."""
         return self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts[:, None]
 
 
 def _known_share(centre, noise):
-    """Return how much of a deviation from ``centre`` is kept where it is seen with noise."""
+    """The factor that shrinks a noisy deviation from ``centre``."""
     spread = (_SPREAD * centre) ** 2
     return spread / (spread + noise**2)
 
@@ -275,7 +275,7 @@ def _diagonal(weights, means, variances):
 
 
 def factors_of(covariances):
-    """Return lower triangular ``F`` with ``F F^T = C^-1``: inverses of ``U^T`` with ``U U^T = C``."""
+    """Lower triangular ``F`` with ``F F^T = C^-1``: inverses of ``U^T`` with ``U U^T = C``."""
     flipped = cholesky(covariances[..., ::-1, ::-1])[..., ::-1, ::-1]
     return np.ascontiguousarray(np.tril(inv(flipped).swapaxes(-1, -2)))
 

@@ -65,7 +65,7 @@ _EM_ITERATIONS = 30
 
 
 class Columns(NamedTuple):
-    """What is believed of columns, arrays of shape (n_features,).
+    """The posterior of columns' moments, arrays of shape (n_features,).
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def estimate_columns(means, squares, of_means, noise):
 
 
 def _parts(grid):
-    """Return means and variances of the parts at mean squares, of shape (n_parts, n_points)."""
+    """Means and variances of the parts at mean squares, of shape (n_parts, n_points)."""
     numbers = np.outer(_OF_NUMBERS, grid)
     # No mean's square is more than the mean square.
     indicators = np.minimum(grid / _VALUES[:, None], np.sqrt(grid))
@@ -133,7 +133,7 @@ def _parts(grid):
 
 
 def _log_prior(grid, shape, prior_value):
-    """Return logarithms of the masses of a gamma law on a grid that is even in logarithms."""
+    """Logarithms of the masses of a gamma law on a grid that is even in logarithms."""
     logs = gamma.logpdf(grid, shape, scale=prior_value / shape) + np.log(grid)
     return logs - logsumexp(logs)
 
@@ -173,7 +173,7 @@ def mixture_weights(likelihood, worth, rounds):
 
 
 def _density(odds):
-    """Return their sums; that of a column that is far larger than others may be no double for some shape."""
+    """Their sums; that of a column that is far larger than others may be no double for some shape."""
     return np.maximum(odds.sum(axis=0), _TINY)
 
 
@@ -208,7 +208,7 @@ class Coordinates:
     row_norm: float
 
     def logit_bound(self, family, point, theta):
-        """Return what bounds logits at a point, which is ``theta`` in the coordinates of the rows.
+        """The bound on logits at a point, which is ``theta`` in the coordinates of the rows.
 
         With two classes, the logit of a record of norm ``C`` along the point; otherwise the most by which
         logits of two classes differ.
@@ -220,7 +220,7 @@ class Coordinates:
         return self.row_norm * float(np.linalg.norm(apart, axis=2).max())
 
     def inflation(self, plan, theta, power=1):
-        """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
+        """The factor by which rounding can enlarge the difference of two tables' sums at ``theta``.
 
         Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
         as much as ``W`` can enlarge a row, for every record. Curvatures that are summed before, too, are
@@ -302,7 +302,7 @@ class Design:
 
 
 def number_of_records(moment, noise_scale, constant, public_size):
-    """Return about how many records a table has, whose public size is another.
+    """The approximate number of records of a table whose public size is another.
 
     A normal posterior mean: the last entry of ``A`` is ``n c^2``, the public size is taken to be off by half.
     """
@@ -312,7 +312,7 @@ def number_of_records(moment, noise_scale, constant, public_size):
 
 
 def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
-    """Return what a released second moment says, without the column that was added for it.
+    """The `Design` given a released second moment, without the column that was added for it.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
 
 
 def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
-    """Return how much of ``n data_norm^2``, the largest trace, lies along one direction, from below.
+    """The share of ``n data_norm^2``, the largest trace, along one direction, from below.
 
     Long rows of columns that are not scaled are clipped to nearly one vector, or its opposite. A single
     column has only one direction: there it is the squared mean that counts. Two deviations of the noise are
@@ -390,7 +390,7 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
 
 
 def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
-    """Return how much of ``n data_norm^2`` the trace is, from below: 1 where all rows have this norm.
+    """The share of ``n data_norm^2`` that the trace is, from below: 1 where all rows have this norm.
 
     Two deviations of the noise are taken off. It is 0 if a column is binary, since a row that is cut has no
     entry of 1: the squares of such a column are its values, or 1, as far as noise can tell.
@@ -488,7 +488,7 @@ def _shrunk(seen, noise, variances):
 
 
 def _correlations(seen, units, half):
-    """Return posterior means of correlations, 1 on the diagonal, and their variances.
+    """Posterior means of correlations, 1 on the diagonal, and their variances.
 
     Parameters
     ----------
@@ -511,7 +511,7 @@ def _correlations(seen, units, half):
 
 
 def _mixture(r, prior, noise):
-    """Return what is believed of numbers from a mixture, the weights of which are learnt from all of them.
+    """The posterior of numbers from a mixture, the weights of which are learnt from all of them.
 
     Parameters
     ----------

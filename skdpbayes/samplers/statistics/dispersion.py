@@ -76,7 +76,7 @@ def _means(logits):
 
 
 def _logs(values, noise, edges, means, n_records, up_to):
-    """Return logarithms of densities of the histogram, one for each shift, up to a constant."""
+    """Logarithms of densities of the histogram, one for each shift, up to a constant."""
     inside = up_to(np.ceil(edges) - 1.0, means[:, :, None]).mean(axis=1)
     shares = np.maximum(np.diff(inside, prepend=0.0, append=1.0), 0.0)
     of_one = shares * (1.0 - shares)
@@ -119,7 +119,7 @@ def exposure_edges():
 
 
 def counts_seen(values, noise, largest, n):
-    """Return numbers distributed as released counts say they are, in order.
+    """Numbers distributed as released counts say they are, in order.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def counts_seen(values, noise, largest, n):
 
 
 def share_of_largest(values, noise):
-    """Return which share of counts are at the largest, from below.
+    """The share of counts at the largest, from below.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def share_of_largest(values, noise):
 
 
 def log_exposures_seen(values, noise, n):
-    """Return logarithms of exposures as released ones say they are, in order; as for `counts_seen`."""
+    """Logarithms of exposures as released ones say they are, in order; as for `counts_seen`."""
     edges = exposure_edges()
     step = edges[1] - edges[0]
     found = _spread(
@@ -183,7 +183,7 @@ def typical_exposure(values, noise, seen):
 
 
 def _spread(ends, values, noise, n):
-    """Return numbers of which each bin has its share, evenly between its ends."""
+    """Numbers of which each bin has its share, evenly between its ends."""
     largest = int(np.argmax(values))
     near = np.abs(np.arange(values.size) - largest) <= _NEAR
     kept = np.where(values > np.where(near, _CLEAR, _CLEARER) * noise, values, 0.0)
@@ -251,7 +251,7 @@ _TINY = 1e-12
 
 
 class Dispersion(NamedTuple):
-    """What is believed of ``phi``: a value, and the deviation of what is not known."""
+    """The posterior of ``phi``: its median and the standard deviation."""
 
     value: float
     log_sd: float
@@ -375,7 +375,7 @@ def excess_zeros(histogram, logits, n_records, shifts):
 
 
 def shortfall(look, centres, logits, doubts, largest):
-    """Return by how much squares of residuals fall short of Poisson's law: the share, and its deviation.
+    """The share by which squares of residuals fall short of Poisson's law, and its deviation.
 
     Parameters
     ----------
@@ -424,7 +424,7 @@ _NODES = np.arange(-LARGEST_LOGIT, LARGEST_LOGIT + 0.5 * SPACING, SPACING)
 
 
 def tabulated(logits, centres, clip, dispersion, largest):
-    """Return means, and their slopes times the spacing, at the nodes, of shape (n_rows, n_nodes, 2).
+    """Means, and their slopes times the spacing, at the nodes, of shape (n_rows, n_nodes, 2).
 
     Parameters
     ----------
@@ -442,7 +442,7 @@ def tabulated(logits, centres, clip, dispersion, largest):
 
 @compiled
 def looked_up(logits, centres, tables):
-    """Return means and slopes, of shape (n_points, n_looks, n_rows), for logits of shape (n_points, n_rows).
+    """Means and slopes, of shape (n_points, n_looks, n_rows), for logits of shape (n_points, n_rows).
 
     ``centres`` has the shape (n_looks, n_rows), and ``tables`` (n_looks, n_rows, n_nodes, 2).
     """

@@ -31,7 +31,7 @@ _STRETCH = 0.4
 
 
 def _refusing_what_overflows():
-    """Where a step goes too far, the energy is nan, which refuses it: that is no error."""
+    """A context for steps that go too far: their energy is nan, which refuses them, and no error."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
@@ -134,7 +134,7 @@ class LaplaceState:
 
 @single_threaded_blas()
 def draw(surrogate, n_draws, seed, chains=None):
-    """Return draws of ``u``.
+    """Draws of ``u``.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _round(surrogate, chains, state, generator):
     with _refusing_what_overflows():
         state, chance = _leap(chains.energy, state, step, chains.scale, generator)
         if surrogate.learns_scales:
-            state = _sandwich_factor(chains.energy, state, surrogate.n_scaled, generator)
+            state = _rescaled_states(chains.energy, state, surrogate.n_scaled, generator)
     return state, chance
 
 
@@ -189,8 +189,8 @@ def _leap(energy, state, step, scale, generator):
     return _accepted(state, (u, value, force), change, generator)
 
 
-def _sandwich_factor(energy, state, n_scaled, generator):
-    """Return states whose first coordinates are multiplied by numbers in some, as prior scales may be."""
+def _rescaled_states(energy, state, n_scaled, generator):
+    """States whose first coordinates are multiplied by numbers in some, as prior scales may be."""
     c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
     u = state[0].copy()
     u[:, :n_scaled] *= np.exp(c)

@@ -65,7 +65,7 @@ _CHANGE = 0.1
 
 @dataclass(frozen=True)
 class ScoreDiscrepancy:
-    """What is believed of ``M``; ``n`` stands for ``n_blocks * length``.
+    """The posterior of ``M``; ``n`` stands for ``n_blocks * length``.
 
     Attributes
     ----------
@@ -453,7 +453,7 @@ def in_parts(function, points, *arguments):
 
 
 def _from_prior(groups, transform, size, generator):
-    """Return points from the prior, for each group those where the others are zero."""
+    """Points from the prior, for each group those where the others are zero."""
     length, back = len(transform), inv(transform)
     parts = []
     for group in groups:
@@ -508,16 +508,16 @@ class Population:
 
     @property
     def mean_squares(self):
-        """Of coordinates, without weights."""
+        """Mean squares of coordinates, without weights."""
         return np.mean(self.rows**2, axis=0)
 
     @property
     def n_logits(self):
-        """How many logits a point has."""
+        """The number of logits of a point."""
         return self.family.n_blocks * len(self.rows)
 
     def at(self, u):
-        """Return probabilities for points of shape (n_points, n_blocks * length)."""
+        """Probabilities for points of shape (n_points, n_blocks * length)."""
         return self.family.inverse_link(self._logits(u))
 
     def score(self, probabilities):
@@ -566,7 +566,7 @@ class Population:
 
 
 def moment_matched_sample(design, transform, family, norm, n_samples, n_rows):
-    """Return what stands for a table: of two classes a `NormalPopulation`, else a `Population`.
+    """The synthetic design that stands for a table: of two classes a `NormalPopulation`, else a `Population`.
 
     Parameters
     ----------
@@ -594,7 +594,7 @@ def enough_rows(n_rows, transform):
 
 
 def rows_like(design, transform, norm, n_rows, generator):
-    """Return normal rows with exactly the moments of a `Design`, in other coordinates, and their weights.
+    """Normal rows with exactly the moments of a `Design`, in other coordinates, and their weights.
 
     Parameters
     ----------
@@ -703,7 +703,7 @@ class LogisticSurrogate(WithPrior):
     start: np.ndarray
 
     def likelihood(self, u):
-        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
+        """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         synthetic_design = self.synthetic_design
         if isinstance(synthetic_design, NormalPopulation):
             return self._likelihood(u)
@@ -711,12 +711,12 @@ class LogisticSurrogate(WithPrior):
         return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
 
     def mean(self, u):
-        """Return expected labels for points of shape (n_points, n)."""
+        """Expected labels for points of shape (n_points, n)."""
         f = self.synthetic_design.change(u)
         return f + f @ self.score_discrepancy.mean.T
 
     def predict(self, u, generator):
-        """Return labels as they might be released for points of shape (n_points, n)."""
+        """Labels as they might be released for points of shape (n_points, n)."""
         at = self.synthetic_design.at(u)
         f, *_, variances = self._law(at)
         # Post-processing.
@@ -725,7 +725,7 @@ class LogisticSurrogate(WithPrior):
 
     @cached_property
     def _constants(self):
-        """What multiplies ``f`` and what variances consist of, in ``basis``; and the labels."""
+        """The factors of ``f`` and the parts of variances, in ``basis``; and the labels."""
         score_discrepancy, squares = self.score_discrepancy, self.basis**2
         onto, shares = score_discrepancy.parts
         variances = np.vstack(
@@ -759,7 +759,7 @@ class LogisticSurrogate(WithPrior):
 
     @property
     def n_scaled(self):
-        """How many coordinates, the first ones, prior scales multiply."""
+        """The number of coordinates, the first ones, that prior scales multiply."""
         return self.start.size
 
     def information(self, u):
@@ -801,7 +801,7 @@ class LogisticPosterior(LaplaceState):
     shift: np.ndarray
 
     def draw(self, n_draws, random):
-        """Return draws of shape (n_draws, n_parameters).
+        """Draws of shape (n_draws, n_parameters).
 
         Parameters
         ----------
@@ -822,7 +822,7 @@ class LogisticPosterior(LaplaceState):
         return blocks.reshape(n_draws, -1)
 
     def importance_weights(self, draws):
-        """Return how much draws count in predictions: an array of shape (n_draws,) that adds up to one.
+        """The importance weights of draws in predictions, of shape (n_draws,); they add up to one.
 
         Parameters
         ----------
@@ -864,7 +864,7 @@ class LogisticPosterior(LaplaceState):
 
 
 def deviations_in_common(target, family, scales):
-    """Return prior deviations of what classes have in common, none for two.
+    """Prior deviations of what classes have in common, none for two.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ from .prior import Prior, WithPrior
 
 
 def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
-    """Return minus the log density of ``r``, up to a constant, and its derivatives.
+    """The negative log density of ``r``, up to a constant, and its derivatives.
 
     Parameters
     ----------
@@ -92,12 +92,12 @@ def _outer(columns):
 
 
 def _times(matrices, x):
-    """Return products of the matrix of each entry and what looks have there."""
+    """Products of the matrix of each entry and what looks have there."""
     return (matrices @ x.swapaxes(1, 2)[..., None])[..., 0].swapaxes(1, 2)
 
 
 def positive_inverse(matrices):
-    """Return inverses and log determinants of positive matrices in the last two axes, by sweeps.
+    """Inverses and log determinants of positive matrices in the last two axes, by sweeps.
 
     Matrices are small and many, so a sweep works on all of them at once.
     """
@@ -179,7 +179,7 @@ class Curvature:
 
     @property
     def hidden(self):
-        """How much may be unknown along some direction, over what there is along most.
+        """The unknown variance along a direction, at most, over what there is along most.
 
         It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
         """
@@ -242,7 +242,7 @@ def _default_variance(first_noise, units):
 
 
 def _unweighted(design, transform, prior_value):
-    """Return mean squares of rows as they are, given about what they should be by the second release."""
+    """Mean squares of rows as they are, given about what they should be by the second release."""
     seen = np.sum(transform * (design.second_moment @ transform), axis=0)
     noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
     prior = (_OF_WEIGHTS * prior_value) ** 2
@@ -253,7 +253,7 @@ def _unweighted(design, transform, prior_value):
 
 
 def spectrum(found, posterior_variance, seen):
-    """Return what is believed of a positive matrix, in eigenvectors of what noise is in.
+    """The posterior of a positive matrix, in the eigenvectors of the noisy one.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def denoised_eigenvalues(values, variance):
 
 
 def _of_noise(values, gathered, seen):
-    """Return how much of the noise is left off the diagonal, in the eigenvectors of a matrix with noise.
+    """The share of the noise that is left off the diagonal, in the eigenvectors of a noisy matrix.
 
     What the matrix has there is the sum of its squares less those on the diagonal.
     """
@@ -329,7 +329,7 @@ def turned(variances, basis):
 
 
 def truncated_normal_mean(values, deviations):
-    """Return means of normal laws that are cut at zero."""
+    """Means of normal laws that are cut at zero."""
     z = values / deviations
     density = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2.0 * np.pi)
     return values + deviations * density
@@ -474,7 +474,7 @@ _FARTHER = 0.25
 
 
 class HeavyTailCorrection(NamedTuple):
-    """What was released of residuals at a point and a wide clip.
+    """The release of residuals at a point and a wide clip.
 
     Attributes
     ----------
@@ -498,7 +498,7 @@ class HeavyTailCorrection(NamedTuple):
     weight: float = 1.0
 
     def given(self, surrogate, u, deviations, random):
-        """Return draws of ``delta``, and deviations of errors, given draws.
+        """Draws of ``delta``, and deviations of errors, given draws.
 
         Parameters
         ----------
@@ -556,7 +556,7 @@ _OF_ROWS = 0.1
 
 
 class NoisyScore(NamedTuple):
-    """What was released at a point.
+    """A release at a point.
 
     Attributes
     ----------
@@ -628,11 +628,11 @@ class NormalSurrogate(WithPrior):
 
     @property
     def n_scaled(self):
-        """How many coordinates, the first ones, prior scales multiply."""
+        """The number of coordinates, the first ones, that prior scales multiply."""
         return self.curvature.size
 
     def likelihood(self, points):
-        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""
+        """The negative log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""
         u, log_s = points[:, :-1], points[:, -1]
         away = (log_s - np.log(self.prior_median)) / self.log_sd
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
@@ -642,7 +642,7 @@ class NormalSurrogate(WithPrior):
         return energy, gradient
 
     def residuals(self, u, log_s, points):
-        """Return differences to points, and means and deviations of residuals there.
+        """Differences to points, and means and deviations of residuals there.
 
         Arrays are of shape (n_points, n_looks, length) and (n_points, n_looks).
         """
@@ -757,7 +757,7 @@ class NormalSurrogate(WithPrior):
         )
 
     def scores_of_looks(self, point):
-        """Return weights of looks in the score of coefficients, and what errors of looks have in common.
+        """Weights of looks in the score of coefficients, and what errors of looks have in common.
 
         Parameters
         ----------
@@ -775,7 +775,7 @@ class NormalSurrogate(WithPrior):
         return self.n_samples * self.curvature * weights, errors, c
 
     def _laws_of_looks(self, u, log_s):
-        """Return slopes, what errors have in common, and covariances of shape (length, n_looks, n_looks)."""
+        """Slopes, what errors have in common, and covariances of shape (length, n_looks, n_looks)."""
         n, f = self.n_samples, self.curvature
         points, clips, _, noises = self._look_arrays
         d, a, sigma = self.residuals(u, log_s, points)
@@ -824,7 +824,7 @@ class NormalPosterior(LaplaceState):
     constant: float = 0.0
 
     def draw(self, n_draws, random):
-        """Return draws of coefficients, of shape (n_draws, length).
+        """Draws of coefficients, of shape (n_draws, length).
 
         Parameters
         ----------
@@ -835,7 +835,7 @@ class NormalPosterior(LaplaceState):
         return self.draw_all(n_draws, random)[0]
 
     def draw_all(self, n_draws, random):
-        """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
+        """Draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
         points = draw(self.surrogate, n_draws, chain_seed(random), self._chains)
         u = points[:, :-1]
         if self.sandwich_factor is not None:
@@ -867,7 +867,7 @@ class NormalPosterior(LaplaceState):
         return tails.mean - float(law.mean[0]), float(np.sqrt(variance)), float(np.sqrt(square))
 
     def prior_predictive_p_values(self):
-        """Return 1: without a known deviation of errors, what is released says nothing against a prior."""
+        """1: without a known deviation of errors, what is released says nothing against a prior."""
         return 1.0
 
     def deviations_without_privacy(self):

@@ -165,7 +165,7 @@ class NoiseAwarePlan(Plan):
 
     @property
     def interval_inflation(self):
-        """How much wider privacy makes intervals, about, for rows that use the norm bound in all directions.
+        """The approximate factor by which privacy widens intervals, if rows use all of the norm bound.
 
         The square root of ``(F + P) / (P + F^2 / V)`` in whitened coordinates, with ``F = n h`` for the mean
         slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
@@ -233,7 +233,7 @@ class NoiseAwarePlan(Plan):
 
 
 def _precision(multipliers):
-    """Return what releases with some noise multipliers amount to, as a squared ``mu``."""
+    """The squared ``mu`` of releases with some noise multipliers."""
     return sum(value**-2.0 for value in multipliers)
 
 
@@ -633,7 +633,7 @@ class ClippedResidualsPlan(Plan):
 
     @property
     def interval_inflation(self):
-        """How much wider privacy makes intervals, if errors are a twentieth of the bound of responses."""
+        """The factor by which privacy widens intervals, if errors are a twentieth of responses' bound."""
         sampling = ERRORS * math.sqrt(self.n_parameters / self.n_samples)
         return math.hypot(1.0, self.expected_error / sampling)
 
@@ -805,7 +805,7 @@ class ClippedCountsPlan(ClippedResidualsPlan):
 
     @property
     def interval_inflation(self):
-        """How much wider privacy makes intervals, about, if counts have a mean of 1."""
+        """The approximate factor by which privacy widens intervals, if counts have a mean of 1."""
         return self.expected_error / math.sqrt(self.n_parameters / self.n_samples)
 
     @property

@@ -61,7 +61,7 @@ class Centre(NamedTuple):
     values: np.ndarray
 
     def __call__(self, logits):
-        """Return what is subtracted from counts."""
+        """The centres that are subtracted from counts."""
         return np.interp(logits, self.nodes, self.values)
 
     @property
@@ -167,7 +167,7 @@ _TINY = 1e-12
 
 
 class CountCurvature(NamedTuple):
-    """What is believed of the table's curvature ``H``, of one record.
+    """The posterior of the table's curvature ``H``, of one record.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
 
 
 def moment_given(flat, varying, unknown, matrix, noise_scale):
-    """Return what is believed of ``F / n``, which is positive, and variances of its entries.
+    """The posterior mean of ``F / n``, which is positive, and variances of its entries.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _size(squares, known, units):
 
 
 def share_given(own, unknown, matrix, noise_scale):
-    """Return what records count relative to rows that are normal: ``tr F / tr P``, as far as both are known.
+    """The weight of records relative to rows that are normal: ``tr F / tr P``, as far as both are known.
 
     Parameters
     ----------
@@ -333,11 +333,11 @@ class CountPopulation:
     share: float = 1.0
 
     def logits(self, u):
-        """Return logits for points of shape (n_points, length), or for one."""
+        """Logits for points of shape (n_points, length), or for one."""
         return u @ self.rows.T + self.offsets
 
     def means(self, u):
-        """Return means at a point."""
+        """Means at a point."""
         return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_mean)
 
     @property
@@ -384,7 +384,7 @@ class CountPopulation:
         return self.size * self.share * (means * self.weights) @ self.rows, slopes
 
     def pulled(self, by_f, slopes):
-        """Return gradients by points of what has the gradients ``by_f`` by ``f_k``."""
+        """Gradients by points of what has the gradients ``by_f`` by ``f_k``."""
         factors = np.sum((by_f @ self.rows.T) * slopes, axis=1) * self.weights
         return self.size * self.share * factors @ self.rows
 
@@ -395,7 +395,7 @@ class CountPopulation:
         return f[0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
 
     def simulated(self, u, deviations, dispersion, generator):
-        """Return counts, and their means, of shape (n_repeated, n_rows).
+        """Counts, and their means, of shape (n_repeated, n_rows).
 
         Parameters
         ----------
@@ -419,7 +419,7 @@ def counted(rows, norm):
 
 
 def split(moment, along, constant):
-    """Return what a second moment would be if rows did not differ, 0 without a constant, and the rest."""
+    """The second moment if rows did not differ, 0 without a constant, and the rest."""
     if not constant:
         return np.zeros_like(moment), moment
     of_constant = moment @ along
@@ -441,7 +441,7 @@ def _mean_and_root(moment, along, constant, power=0.5):
 
 
 def count_population(design, coordinates, offsets, n_records, family, generator):
-    """Return rows with exactly the moments of a `Design`, and offsets that do not depend on them.
+    """Rows with exactly the moments of a `Design`, and offsets that do not depend on them.
 
     Parameters
     ----------
@@ -504,7 +504,7 @@ class CountSurrogate(WithPrior):
 
     @property
     def n_scaled(self):
-        """How many coordinates, the first ones, prior scales multiply."""
+        """The number of coordinates, the first ones, that prior scales multiply."""
         return self.start.size
 
     @cached_property
@@ -513,7 +513,7 @@ class CountSurrogate(WithPrior):
         return (self.values - self.origins) @ self.curvature.basis
 
     def likelihood(self, u):
-        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length)."""
+        """The negative log likelihood, up to a constant, and its gradient, for (n_points, length)."""
         curvature, turn = self.curvature, self.curvature.basis
         f, slopes = self.synthetic_design.seen(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
@@ -567,7 +567,7 @@ _CLOSE = 0.01
 
 
 class PosteriorState:
-    """What is believed; it changes with every release.
+    """The state of the posterior; it changes with every release.
 
     Parameters
     ----------
@@ -613,7 +613,7 @@ class PosteriorState:
                 self.dispersion = self._dispersion()
 
     def _deviations(self):
-        """Return what is not known of the population's logits."""
+        """The posterior deviations of the synthetic design's logits."""
         covariance, rows = inv(self.settled.information(self.start)), self.synthetic_design.rows
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
@@ -640,7 +640,7 @@ class PosteriorState:
         return dispersion_given(margins, logits[some], n, bool(self.constant))
 
     def shortfall(self):
-        """Return by how much the last look's squares fall short of Poisson's law; see `shortfall`."""
+        """The share by which the last look's squares fall short of Poisson's law; see `shortfall`."""
         look, synthetic_design = self.looks[-1], self.synthetic_design
         centres = look.centre(synthetic_design.logits(look.point))
         logits = synthetic_design.logits(self.start)
@@ -652,7 +652,7 @@ class PosteriorState:
         return excess_zeros(self.histogram, self.some_logits(), n, bool(self.constant))
 
     def some_logits(self):
-        """Return logits at the mode of some rows, whose law is that of all."""
+        """Logits at the mode of some rows, whose law is that of all."""
         logits = np.sort(self.synthetic_design.logits(self.start))
         step = max(1, len(logits) // _FEWER)
         return logits[step // 2 :: step]
@@ -687,7 +687,7 @@ class PosteriorState:
         )
 
     def _leaning(self, clip, centres):
-        """Return by how much a look of one record may be off, because the dispersion is not fully known."""
+        """The error of one record's look, because the dispersion is not fully known."""
         synthetic_design = self.synthetic_design
         some = slice(None, None, max(1, len(synthetic_design.rows) // _FEW))
         rows, weights = synthetic_design.rows[some], synthetic_design.weights[some]
@@ -800,7 +800,7 @@ class CountPosterior(LaplaceState):
     deviations: np.ndarray
 
     def draw(self, n_draws, random):
-        """Return draws of shape (n_draws, length).
+        """Draws of shape (n_draws, length).
 
         Parameters
         ----------
@@ -812,7 +812,7 @@ class CountPosterior(LaplaceState):
         return u @ self.transform.T
 
     def prior_predictive_p_values(self):
-        """Return 1: what is released of counts is not compared with a prior."""
+        """1: what is released of counts is not compared with a prior."""
         return 1.0
 
     def deviations_without_privacy(self):

@@ -101,7 +101,7 @@ class Group:
 
     @cached_property
     def line(self):
-        """Of every scale: the logarithm of ``w tau^-k``, and ``1 / (2 tau^2)``."""
+        """The logarithm of ``w tau^-k``, and ``1 / (2 tau^2)``, of every scale."""
         return self.weights - self.rank * self.logs, 0.5 * np.exp(-2.0 * self.logs)
 
     def weight(self, u):
@@ -146,7 +146,7 @@ class Prior:
         return np.hstack([group.precision for group in self.groups]), *lines
 
     def energy(self, u):
-        """Return minus the log density and its gradient, for ``u`` of shape (n_points, n)."""
+        """The negative log density and its gradient, for ``u`` of shape (n_points, n)."""
         precisions, starts, halves = self._lines
         pulled = (u @ precisions).reshape(len(u), len(self.groups), -1)
         squares = np.einsum("pi,pgi->pg", u, pulled)
@@ -160,13 +160,13 @@ class Prior:
         return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, pulled)
 
     def importance_weights(self, u):
-        """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
+        """Weights of draws in predictions, of shape (n_draws,), which add up to one."""
         with np.errstate(under="ignore"):  # Whatever a user has set.
             weights = np.prod([group.weight(u) for group in self.groups], axis=0)
         return weights / weights.sum()
 
     def precision(self, scales):
-        """Return that at given scales."""
+        """That at given scales."""
         return sum(g.precision / t**2 for g, t in zip(self.groups, scales, strict=True))
 
     def likeliest(self, u, covariance):
@@ -175,13 +175,13 @@ class Prior:
 
 
 class WithPrior:
-    """What follows from a `likelihood`, a ``prior``, and the ``scales`` at which a mode is looked for."""
+    """Energies of a `likelihood` with a ``prior``, and the ``scales`` at which a mode is looked for."""
 
     prior: Prior
     scales: np.ndarray
 
     def likelihood(self, u):
-        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
+        """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         raise NotImplementedError
 
     @property
@@ -190,13 +190,13 @@ class WithPrior:
         return self.prior.is_learnt
 
     def energy(self, u):
-        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
+        """The negative log density, up to a constant, and its gradient, prior scales integrated out."""
         energy, gradient = self.likelihood(u)
         of_prior, pulled = self.prior.energy(u)
         return energy + of_prior, gradient + pulled
 
     def potential(self, u):
-        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
+        """The negative log density at ``scales``, up to a constant, and its gradient."""
         energy, gradient = self.likelihood(u)
         pulled = u @ self.prior.precision(self.scales)
         return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled

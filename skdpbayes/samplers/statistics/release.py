@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._compute.execution import progress_bar, single_threaded_blas
-from ..._data.shards import mapped, total
+from ..._data.shards import map_records, total
 from ..._linalg import eigh, inv, solve
 from ...models import second_moment
 from ...models.sums import (
@@ -118,7 +118,7 @@ def run_noise_aware(plan, target, generator, verbose):
 
 
 class NoisyValue(NamedTuple):
-    """What was released at a point, and the deviation of its noise.
+    """A noisy value that was released at a point, with the deviation of its noise.
 
     Off the diagonal of a matrix it is ``1 / sqrt(2)`` of that.
     """
@@ -129,7 +129,7 @@ class NoisyValue(NamedTuple):
 
 
 class LogisticReleases:
-    """What has been released, and what is believed given it.
+    """The releases so far, and the posterior given them.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class LogisticReleases:
         self.family = plan.family
         self.looks, self.curvatures = [], []
         self._release_moment()
-        self.target = mapped(reweighted, target, *self._own, instead=True)
+        self.target = map_records(reweighted, target, *self._own, in_place=True)
         advance()
 
     @property
@@ -189,7 +189,7 @@ class LogisticReleases:
         )
 
     def _rounding_inflation(self, theta):
-        """Return by what rounding may enlarge what a record moves, relative to a score."""
+        """The factor by which rounding may enlarge the contribution of a record, relative to a score."""
         of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
         return 1.0 + of_gradient * self.family.residual_bound / self.family.score_bound
 
@@ -216,7 +216,7 @@ class LogisticReleases:
         score, matrix, rounding_inflation = self._sums(theta, wanted)
         factor = self.largest * noise_factor(
             family,
-            self.coordinates.reach(family, point, theta),
+            self.coordinates.logit_bound(family, point, theta),
             sensitivity_factor == 2,
             (multiplier, curvature_multiplier),
             rounding_inflation,
@@ -269,7 +269,7 @@ class LogisticReleases:
             self.release(settled.start, *pair)
 
     def surrogate(self):
-        """Return what is believed given all that is released."""
+        """The posterior given all that is released."""
         synthetic_design, size = self.synthetic_design, self.labels.size
         last = self.looks[-1].point if self.looks else np.zeros(size)
         score_discrepancy = estimate_discrepancy(
@@ -432,7 +432,7 @@ def release_tails(released, theta, clip, multipliers, rounding_inflation):
 
 
 def _released(released, own, norm, clip, multipliers, rounding_inflation):
-    """Return sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
+    """Sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
     sums, square = own
     a, b = (multiplier**-2.0 for multiplier in multipliers)
     paid = math.sqrt(look_precision(a, b, released.sensitivity_factor == 2))
@@ -462,7 +462,7 @@ _NOISE_FLOOR = 1.5
 
 
 class RowReleases:
-    """What has been released of rows.
+    """The releases so far of rows.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ class RowReleases:
     def reweighted(self, power):
         """The table with weights ``w^power v``. **It is not private.**"""
         transform, norms = self.coordinates.transform, (self.norm, power, self.matrix_norm)
-        return mapped(reweighted, self.table, transform, *norms)
+        return map_records(reweighted, self.table, transform, *norms)
 
     def release_curvature(self):
         """Release ``F``, the weighted second moment in these coordinates, and return it and its noise."""
@@ -559,7 +559,7 @@ def run_counts(plan, target, generator, verbose):
 
 
 class NoisyCountScore(NamedTuple):
-    """What was released at a point.
+    """A release at a point.
 
     Attributes
     ----------
@@ -585,7 +585,7 @@ class NoisyCountScore(NamedTuple):
 
 
 class PoissonReleases(RowReleases):
-    """What has been released.
+    """The releases so far.
 
     Parameters
     ----------
@@ -656,7 +656,7 @@ class PoissonReleases(RowReleases):
         )
 
     def _reach(self, theta, logit):
-        """Return what bounds the rounding of functions of logits with slopes up to 1 (Proposition 77).
+        """The bound on the rounding of functions of logits with slopes up to 1 (Proposition 77).
 
         Parameters
         ----------
@@ -780,7 +780,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
 
 
 class NormalReleases(RowReleases):
-    """What has been released, and what is believed given it.
+    """The releases so far, and the posterior given them.
 
     Parameters
     ----------
@@ -818,7 +818,7 @@ class NormalReleases(RowReleases):
         self.start = np.append(np.zeros(len(transform)), math.log(self.prior_median))
 
     def _rounding_inflation(self, theta, clip, power=1.0):
-        """Return by what rounding may enlarge what a record moves, by a power of clipped residuals."""
+        """The factor by which rounding may enlarge a record's contribution, by a power of residuals."""
         reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
         return self.coordinates.inflation_within(self.plan, power * reach)
 
@@ -924,7 +924,7 @@ class NormalReleases(RowReleases):
             self.release_tails(believed)
 
     def _started(self):
-        """Return where to look for the mode: what the last look says, or as before if that is likelier."""
+        """The start of the search for the mode: the last look's, or the one before if that is likelier."""
         look, size, f = self.looks[-1], self.sizes[-1], self.curvature.values
         sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
         slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
@@ -947,7 +947,7 @@ class NormalReleases(RowReleases):
         return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.squares)
 
     def surrogate(self):
-        """Return what is believed given all that is released."""
+        """The posterior given all that is released."""
         return NormalSurrogate(
             n_samples=self.n_records,
             curvature=self.curvature.values,
@@ -973,7 +973,7 @@ class NormalReleases(RowReleases):
         return NormalPosterior(settled, self.curvature.transform, sandwich_factor, tails, constant)
 
     def _sandwich_factor(self, settled):
-        """Return by what draws are stretched, None if that errors vary is not known, and a mean weight."""
+        """The sandwich factor of draws, None if it is not known that errors vary, and a mean weight."""
         size = self.sizes[-1]
         if self.errors is None or size.value <= size.noise:
             return None, self.largest

@@ -53,7 +53,7 @@ def check_constant(bounds):
 
 
 def redrawn(released, n_draws, random_state):
-    """Return new draws from a released posterior, in the units of the first."""
+    """New draws from a released posterior, in the units of the first."""
     unit = np.atleast_2d(released["unit"])
     check_draws(n_draws, unit.size)
     draws = released["posterior"].draw(n_draws, random_state)
@@ -61,7 +61,7 @@ def redrawn(released, n_draws, random_state):
 
 
 def weighed(released, draws):
-    """Return how much draws of a released posterior, in the units of the first, count in predictions."""
+    """The importance weights in predictions of draws of a released posterior, in the units of the first."""
     unit = np.atleast_2d(released["unit"])
     return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
 
@@ -125,7 +125,7 @@ class NoiseAware(Sampler):
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
     def for_mixture(self, budget: Any) -> Any:
-        """Return itself or, without privacy, what "auto" takes."""
+        """Itself or, without privacy, what "auto" takes."""
         return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
 
     def check(self, plan: Any, target: Any) -> None:
@@ -139,13 +139,13 @@ class NoiseAware(Sampler):
         return run_noise_aware(plan, target, generator, verbose)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """Return new draws given what was released."""
+        """New draws given what was released."""
         if "posterior" not in released:  # Without privacy.
             return None
         return redrawn(released, n_draws, random_state)
 
     def importance_weights(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
-        """Return how much draws count in predictions, for which large prior scales are less probable."""
+        """The importance weights of draws in predictions, for which large prior scales are less probable."""
         if "posterior" not in released:
             return None
         # Post-processing.
@@ -249,5 +249,5 @@ class ClippedResiduals(Sampler):
         return run(plan, target, generator, verbose)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """Return new draws given what was released."""
+        """New draws given what was released."""
         return redrawn(released, n_draws, random_state)

@@ -51,7 +51,7 @@ def joint_multiplier(family, of_score, of_curvature=None):
 
 
 def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation, size):
-    """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
+    """The factor of the noise at a point, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
 
     Parameters
     ----------
