@@ -44,8 +44,9 @@ RANDOM_STATE = [
 ]
 
 
-# Largest public sizes: whole numbers are exact doubles, and a plan's matrices have a size at all.
+# Largest public number of rows: whole numbers up to it are exact doubles.
 _MOST_ROWS = 2**53
+# Largest public number of columns: a plan's matrices have a size at all.
 _MOST_COLUMNS = 2**24
 _LARGEST = int(np.finfo(np.float64).max)
 # Modules whose calls a user did not write: contexts are entered through the second.

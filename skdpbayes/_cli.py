@@ -37,11 +37,13 @@ _MARKS = {
     "json": f'"schema": "{SCHEMA}"'.encode(),
 }
 _STDOUT = "-"
-# How a file begins that SQLite reads, and a pickle, also one that joblib has compressed; and what names of
-# ledgers end in.
+# First bytes of a file that SQLite reads.
 _SQLITE = b"SQLite format 3\0"
+# First byte of a pickle.
 _PICKLE = b"\x80"
+# First bytes of pickles that joblib has compressed.
 _COMPRESSED = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"]\0\0")
+# Ends of the names of ledgers' files.
 _LEDGERS = ("", ".ledger", ".sqlite", ".sqlite3", ".db")
 
 

@@ -46,8 +46,9 @@ def __dir__():
     return __all__
 
 
-# Weights outside this range are of no use for rows of any usual length.
+# Limits of prior_scale: weights outside are of no use for rows of any usual length.
 PRIOR_SCALES = (1e-6, 1e6)
+# Rows whose predictions are computed at once.
 _CHUNK_ROWS = 8192
 # With data_norm="auto", the typical norm is searched between this value and a thousandth of it, in units of
 # sqrt(n_features).

@@ -23,7 +23,9 @@ from .gradients import several_cores
 
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
+# Seconds that a block of steps takes, about.
 _BLOCK_SECONDS = 0.2
+# Number of blocks after which another number of threads is tried.
 _BLOCKS_BETWEEN_TRIALS = 10
 
 _forked = False

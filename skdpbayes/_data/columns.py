@@ -122,6 +122,7 @@ _OF_SEVERAL_KINDS = (
 _ONE_AGAINST_REST = "; in OneVsRestClassifier each fit has two, classes=[0, 1]"
 # More labels, most of them consecutive integers, are rather counts or measurements.
 _MANY = 30
+# Numbers of labels up to which a message lists them.
 _FEW = 10
 
 

@@ -60,17 +60,22 @@ from .model_checks import to_arviz
 
 # Share of the squared mu.
 BOUNDS_SHARE = 0.02
-# Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
+# Ranks between the quantile and the largest norm, in units of the noise.
 _SAFE = 12.0
+# Highest quantile level of norms.
 _HIGHEST = 0.95
+# Lowest quantile level of norms.
 _LOWEST = 0.5
-# Highest and lowest quantile level for learnt target_bounds. Responses are cut, not rescaled, so the level
-# is higher than for norms.
+# Highest quantile level for learnt target_bounds. Responses are cut, not rescaled, so it is higher than for
+# norms.
 _HIGHEST_RESPONSE = 0.99
+# Lowest quantile level for learnt target_bounds.
 _LOWEST_RESPONSE = 0.75
+# Log-odds range of a choice of bounds without privacy.
 _SHARPEST = 128.0
-# What to pass instead of bounds that are released.
+# Arguments to pass instead of bounds that are released.
 _PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
+# Factor of a fit's mu, so that rounding leaves the total within the budget.
 _ROOM = 1.0 + 1e-8
 
 

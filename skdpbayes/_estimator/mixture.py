@@ -55,8 +55,9 @@ from .summaries import interval_ends, interval_table
 # distributions", JASA 95.
 
 
-# If the draws carry no information about the components, further rounds do not help.
+# Most rounds of matching components. If draws say nothing of components, further rounds do not help.
 _MAX_ROUNDS = 40
+# Number of draws that are tried as the one that others are matched with.
 _PIVOT_CANDIDATES = 24
 # Keeps the logarithm of an empty component's weight finite.
 _LEAST_WEIGHT = 1e-100
@@ -338,10 +339,11 @@ COVARIANCE_DIMS = {
     "tied": ("feature", "other_feature"),
     "full": ("component", "feature", "other_feature"),
 }
-# Number of draws for deviations without privacy; rows sampled at once, of which at least one in _RAREST must
-# be within the bounds.
+# Number of draws for deviations without privacy.
 _FEW = 400
+# Number of rows that are sampled at once.
 _TRIED = 10_000
+# One in so many sampled rows, at least, must be within the bounds.
 _RAREST = 1000
 
 

@@ -438,8 +438,9 @@ def single_direction(released):
 
 # ArviZ has no diagnostics for shorter chains.
 LEAST_DRAWS = 4
-# Wanted effective size without privacy: means are then typically within a twentieth of a deviation.
+# Wanted effective sample size without privacy: means are then typically within a twentieth of a deviation.
 _WANTED_SIZE = 400
+# Number of columns whose diagnostics are computed at once.
 _COLUMNS = 64
 
 

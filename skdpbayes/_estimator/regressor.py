@@ -37,15 +37,17 @@ from .summaries import warn_unless_calibrated
 # found are done with.
 
 
-# Evaluations at most, how many come between two that halve a bracket, and the error of a number that is left,
-# relative to the deviation of its law.
+# Most evaluations of a search.
 _MOST = 200
+# Number of evaluations between two that halve a bracket.
 _HALVED = 8
+# Tolerance of a number, relative to the deviation of its law.
 _ENOUGH = 1e-7
 # Relative error of a count that is left: larger ones are not exact.
 _OF_COUNT = 1e-9
-# Probabilities are kept from 0 and 1, and counts within the square root.
+# Distance of probabilities from 0 and 1.
 _LEAST = 1e-16
+# Constant that is added to counts under the square root, which is nearly normal.
 _IN_ROOT = 0.75
 
 

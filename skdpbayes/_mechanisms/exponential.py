@@ -53,9 +53,10 @@ from .laplace import choose_weighted, integer_below
 
 # Of a record's share in a sum.
 SUM_UNIT = 2.0**-24
-# What is less likely than this, relatively, in logarithms, counts as no less likely: a record moves that
-# bound no farther than the rest.
+# Log likelihood ratio below which a candidate counts as no less likely: a record moves that bound no farther
+# than the rest.
 _LEAST_LIKELY = -60.0
+# Bits of a weight, as an integer.
 _WEIGHT_BITS = 140
 
 
@@ -111,14 +112,17 @@ _DECADES = range(-324, 309)
 _LARGEST = float(np.finfo(np.float64).max)
 # Whatever the caller has set for decimals.
 _CONTEXT = Context(prec=2 * DIGITS)
-# Least mantissa of as many digits, and the first one of more.
+# Least mantissa of as many digits.
 _FIRST = 10 ** (DIGITS - 1)
+# First mantissa of more digits.
 _END = 10**DIGITS
-# Weight of a decade over the square of its distance from 1, and of every decade besides: a fifth of all.
+# Weight of a decade, over the square of its distance from 1.
 _NEAR_ONE = 2**20
+# Weight of every decade besides: a fifth of all.
 _EVEN = 2**10
-# Of decimals of 1, 2, ... digits.
+# Shares of decimals of 1, 2, ... digits among all that a double needs.
 _EXACT_SHARES = (10, 10, 10, 10, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+# Shares of decimals of 1, 2, ... digits where at most four are wanted.
 _SHORT_SHARES = (15, 15, 15, 15)
 # In int64, no sum over a decade overflows: it is at most 60 * 9 * 10^16.
 
@@ -278,11 +282,13 @@ def _digits(value):
     return int(decimal.scaleb(DIGITS - 1 - decade, _CONTEXT)), decade
 
 
-# Quantiles are multiples of this, so that ranks are exact in doubles.
+# Unit of quantiles, so that ranks are exact in doubles.
 _GRAIN = 2.0**-12
+# Bound on the error of computed log-odds, which is taken off their range.
 _SLACK = 2.0**-40
 # Distances beyond ``_FARTHEST / a`` count as equal to it, so that weights stay above 2^-116.
 _FARTHEST = 80.0
+# Factor of weights, as integers.
 _SCALE = 2.0**170
 # Weight of ranks on the far side of a quantile; those on the near side have weight 2 minus this.
 FAR_SIDE = 1.5
@@ -296,8 +302,9 @@ _ENOUGH = 18.0
 _SHARE_OF_REST = 0.75
 # So many different values are a block each.
 _FEW = 128
-# Bits of a digit of the keys of doubles, and digits of a key.
+# Bits of a digit of the keys of doubles.
 _BITS = 16
+# Number of digits of a key.
 _PLACES = 4
 _SIGN = np.uint64(1 << 63)
 

@@ -17,6 +17,7 @@ from .audit_hook import ReleaseEvent, audited_release
 
 # Limit of the numerator of a scale, so that uniform integers fit into 64 bits.
 _LARGEST_NUMERATOR = 2**51
+# Relative precision of a scale, in bits; it is rounded up.
 _PRECISION_BITS = 30
 
 

@@ -163,18 +163,22 @@ def least_separation(a, b, error):
 
 
 WEIGHTS = (2, 1)
-# Guesses are so many times the root of the number of canaries, and at most so many: what found most of a mu
-# of .4 to 3, for normal scores of 20 to 1,000 canaries. Three of eight are sure ones.
+# Number of guesses over the root of the number of canaries, which found most of a mu of .4 to 3, for normal
+# scores of 20 to 1,000 canaries.
 _OF_ROOT = 5.0
+# Most guesses.
 _MOST = 320
+# Share of the guesses that are sure ones.
 _SURE = 3 / 8
 # With fewer coins all guesses are right often enough by chance.
 _FEWEST_COINS = 4
 # Deviations of the privacy loss from its mean at which a condition is set.
 _DEVIATIONS = np.linspace(0.8, 3.2, 9)
-# What is searched, and how well.
+# Smallest mu that is searched.
 _SMALLEST = 0.05
+# Largest mu that is searched.
 _LARGEST = 5.0
+# Tolerance of the search.
 _ROOT = 1e-3
 
 

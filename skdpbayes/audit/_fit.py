@@ -225,6 +225,7 @@ def _learnt(released, canaries):
 # Shares of the canaries that are guessed, at a third of the error each: few sure guesses are best for a large
 # epsilon, and all for coins that are as sure as each other.
 _SHARES = (1.0, 0.25, 0.05)
+# Largest epsilon that is searched.
 _LARGEST = 64.0
 
 

@@ -47,9 +47,11 @@ from ._fit import _adds, claimed_cost, parameters_named
 # cannot be looked into is named.
 
 
-# They hold nothing.
+# Types that hold nothing.
 _HARMLESS = (_thread.LockType, _thread.RLock, types.NotImplementedType, types.EllipsisType)
+# Types of views of dicts, which hold the dict.
 _VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
+# Types of bound functions, which hold an object.
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 # As many differences are told.
 _MOST = 20

@@ -299,8 +299,9 @@ class PosteriorDisplay:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The most lines and ticks that are legible in one figure.
+# Most lines that are legible in one figure.
 _MOST_LINES = 8
+# Most ticks that are legible on one axis.
 _MOST_TICKS = 12
 
 

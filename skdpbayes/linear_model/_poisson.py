@@ -32,10 +32,11 @@ from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from ._formula import FromFormulaMixin
 
-# With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
-# over its deviations above the mean of a normal law; and the least.
+# With max_count="auto": largest count of the plan until a count is released.
 _NOMINAL = 20.0
+# Deviations of a normal law that are added to a released quantile.
 _ROOM = 2.0
+# Least learnt max_count.
 _LEAST = 3.0
 # How many times the largest count a mean may be: where half of all are cut, means are told well up to this.
 _REACH = 3.0

@@ -29,9 +29,10 @@ from ._formula import FromFormulaMixin
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
 _DEVIATIONS = 4.0
-# Either bound is as many numbers of four digits from the middle, at least, where quantiles were rounded to
-# these or are equal; and these numbers are as close around 0.
+# Least distance of either bound from the middle, in numbers of four digits, where quantiles were rounded to
+# these or are equal.
 _CELLS = 4.0
+# Distance of numbers of four digits around 0.
 _LEAST = 1e-6
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.

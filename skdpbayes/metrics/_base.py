@@ -406,8 +406,11 @@ def label_numbers(y, labels, name):
 # w_j^2 u^2)``.
 
 
+# Step of a sum over a noise law, in its deviations.
 _STEP = 0.2
+# Largest deviation of that sum.
 _FARTHEST = 12.0
+# Weights below this are left out.
 _NEGLIGIBLE = 1e-12
 
 

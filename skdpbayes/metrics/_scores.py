@@ -57,8 +57,9 @@ from ._base import (
 
 UNIT = 2**24
 
-# Smallest distance of bounds, and their largest size: of both, squares are normal doubles.
+# Smallest distance of bounds: its square is a normal double.
 LEAST = 1e-150
+# Largest size of bounds: its square is a double.
 _MOST = 1e150
 # Bounds of a mean, of which nothing is squared.
 _MOST_OF_MEAN = 1e300

@@ -19,8 +19,9 @@ from numba.extending import intrinsic
 from .._jit import compilable, compiled
 from .rows import read_only
 
-# Columns of a square, and how many rows are summed before it is written.
+# Columns of a square of sums.
 _TILE = 8
+# Number of rows that are summed before a square is written.
 _ROWS = 64
 # Rows that are transformed at once: as many as BLAS takes for a small matrix.
 _MOVED = 256

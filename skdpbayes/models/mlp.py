@@ -105,7 +105,9 @@ _LONGEST = 1e15
 _ROUNDOFF = 2.0**-24
 _ZERO = np.float32(0.0)
 _ONE = np.float32(1.0)
+# Smallest normal number of single precision.
 _LEAST_NORMAL = np.finfo(np.float32).smallest_normal
+# Rows whose predictions are computed at once.
 _BLOCK_ROWS = 8192
 
 

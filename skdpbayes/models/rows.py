@@ -246,8 +246,9 @@ def _add_weighted_sparse(rows, selection, weights, out, ahead):
 NORMS = (1e-60, 1e60)
 # Beyond this a row's products with moderate coefficients could overflow before they are scaled.
 _EXTREME_NORM = 1e150
-# Chunks whose norms are computed at once, and rows that are worth one.
+# Most chunks whose norms are computed at once.
 _MOST_CHUNKS = 32
+# Number of rows that are worth a chunk.
 _CHUNK_ROWS = 4096
 
 

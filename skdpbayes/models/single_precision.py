@@ -20,8 +20,9 @@ from numba.extending import intrinsic
 
 from .._jit import compilable
 
-# Rows and columns whose sums are in registers at once: half of those of AVX2, or of NEON.
+# Rows whose sums are in registers at once: with `_WIDTH`, half of those of AVX2, or of NEON.
 _HEIGHT = 4
+# Columns whose sums are in registers at once.
 _WIDTH = 16
 
 # Whether `multiply` is given a factor's transpose. For every constant of Python's it would be compiled anew.

@@ -32,11 +32,16 @@ from .threads import of_chunks
 # are copied only where they must be.
 
 
-# No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
+# Largest number of rows added up in a chain: no entry has a longer one than ``MOMENT_ROWS + n /
+# MOMENT_ROWS``.
 MOMENT_ROWS = 4096
+# Most rows of a block that is summed at once.
 _LARGEST_BLOCK = 4096
+# Least rows of such a block.
 _SMALLEST_BLOCK = 512
+# Entries of a block that stay in a processor's cache.
 _BLOCK_ENTRIES = 2**17
+# Most chunks that are summed at once.
 _MOST_CHUNKS = 32
 
 

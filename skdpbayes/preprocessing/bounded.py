@@ -29,13 +29,15 @@ from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
-# Least distance of bounds, and largest size of what they are mapped to.
+# Least distance of bounds.
 _NARROWEST = 1e-305
+# Largest size of the range that bounds are mapped to.
 _WIDEST = 1e60
 # Where the middle of a column is as many widths from 0, it is subtracted first, or digits are lost.
 _FAR = 1e5
-# Bounds as large, or as close to each other for their size, do not differ in single precision.
+# Bounds as large do not differ in single precision.
 _LARGEST_SINGLE = 1e30
+# Bounds as close to each other, for their size, do not differ in single precision.
 _CLOSEST_SINGLE = 1e-5
 # Shorter rows lose digits in single precision.
 _SHORTEST_SINGLE = 1e-30

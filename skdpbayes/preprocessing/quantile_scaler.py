@@ -28,9 +28,9 @@ from ..privacy.release import StepDisclosure, of_columns
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
 
-# Ranks between a quantile and the outermost value, in units of the noise. With fewer, the noise may put a
-# bound anywhere beyond the values.
+# Ranks between a quantile and the outermost value, in units of the noise, that are wanted.
 _SAFE = 12.0
+# Ranks below which a plan warns: the noise may put a bound anywhere beyond the values.
 _UNSAFE = 8.0
 # Half-width of a constant column relative to its value, if above 1.
 _NARROWEST = 1e-3

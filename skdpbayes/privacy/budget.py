@@ -170,7 +170,9 @@ def too_large_delta(budget, n_samples):
 # where all that is spent is Gaussian.
 
 
+# Resolution of the mu that is left of a budget, relative to the most that it may be.
 _RESOLUTION = 0.01
+# Least part of epsilon that counts as left.
 _LEAST = 1e-4
 
 

@@ -205,8 +205,9 @@ def round_down(total):
 # The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
 # would remain, so a smaller mu is rounded up to it.
 SMALLEST_MU = 1e-7
-# What is added to a conversion: roots are found to 1e-12, and of a delta less than 1e-11 / mu is lost.
+# Error of roots, which is added to a conversion.
 _ROOT = 1e-12
+# Relative error of a delta, times mu, by which it is enlarged.
 _LOST = 1e-11
 # Conversions are exact to some 1e-12, and at this epsilon noise counts for as much as a billion rows.
 LEAST_EPSILON = 1e-9
@@ -288,8 +289,9 @@ def gaussian_mu(epsilon, delta):
 # ``D_1 <= rho`` it follows that ``delta(0)^2 <= 1 - exp(-rho)`` (Bretagnolle and Huber, 1979).
 
 
-# Numbers are confined to where no product of three of them overflows: rho is rounded up, epsilon down.
+# Least rho: smaller ones are rounded up to it, so that products of three numbers are doubles.
 _LEAST = 1e-90
+# Largest rho, and largest epsilon: larger ones are rounded down to it.
 _LARGEST = 1e90
 
 

@@ -187,9 +187,11 @@ def gaussian_limit(cost):
     return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
 
 
-# Numbers of a mechanism, apart from counts, are 0 or inf or between these, so that their squares are doubles.
+# Least number of a mechanism but 0, apart from counts: its square is a double.
 _LEAST = 1e-100
+# Largest number of a mechanism but inf, apart from counts: its square is a double.
 _MOST = 1e100
+# Largest count of a mechanism: whole numbers up to it are exact doubles.
 _LARGEST_COUNT = 2**53
 # A grid of losses up to this one, at most, is made.
 _LARGEST_PURE_LOSS = 1e6

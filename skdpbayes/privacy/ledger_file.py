@@ -163,8 +163,9 @@ _KINDS = {
     "pure_events": PureMechanism,
     "selection_events": SelectedRun,
 }
-# A run that has ended does not wait longer to say so.
+# Seconds that a run that has ended waits to say so.
 _PATIENCE = 5.0
+# Longest time in seconds that a ledger's timeout may be.
 _LONGEST = 1e6
 
 # (number, digest) of the last charge that this process saw in a ledger, wherever its file was.

@@ -199,14 +199,17 @@ def sensitivity_factor(neighboring_relation):
 _POISSON_TAIL = 1e-30
 # Losses that are larger with less than this probability count as infinite.
 _UNLIKELY = 1e-22
-# A curve is known at so many points at least, and at more where their shifts are few.
+# Least number of points at which a curve is known.
 _FEWEST_CUTS = 4001
+# Number of points times that of shifts of a curve: there are more points where shifts are few.
 _CURVE_WORK = 300_000
+# Largest rate of a Poisson number of times.
 _LARGEST_RATE = 100.0
 # Intervals of a grid; ten million take a tenth of a gigabyte.
 _LARGEST_GRID = 1e7
-# Of a sum of losses with batches: it says nothing, and needs a grid beyond memory.
+# Largest sum of losses with batches: beyond, it says nothing, and needs a grid beyond memory.
 _LARGEST_TOTAL = 1e6
+# Most points of a grid: with more, a composition takes minutes.
 _MOST_POINTS = 2e6
 # Larger losses have exponentials that are no doubles, or whose inverses are none.
 _LARGEST_LOSS = 300.0
@@ -484,9 +487,11 @@ def fitting_interval(parts, mu, relation, largest=0.0):
 # delta_run(0)``.
 
 
-# No curve is followed farther; what is left there counts as an infinite loss.
+# Largest loss of a curve; losses beyond count as infinite.
 _FARTHEST = 500.0
+# Delta from which on a curve is not followed.
 _CURVE_TAIL = 1e-25
+# Number of points of a curve.
 _POINTS = 4000
 
 

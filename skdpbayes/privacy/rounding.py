@@ -22,12 +22,17 @@ import math
 
 import numpy as np
 
+# Lattice units of a noise's deviation, in bits.
 LATTICE_BITS = 24
+# Lattice units of half a box, in bits.
 BOX_BITS = 22
 # Truncation radius in lattice units: 2^5 boxes of 2^22, which a chain confined to its box never reaches.
 LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
+# Most chunks that a sum is added up from.
 MAX_CHUNKS = 64
+# Least number of records of a chunk.
 RECORDS_PER_CHUNK = 256
+# Unit roundoff of doubles.
 UNIT_ROUNDOFF = 2.0**-53
 
 

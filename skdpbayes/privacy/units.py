@@ -26,9 +26,11 @@ from .conversions import TooSmallBudget
 from .cost import PrivacyCost
 from .losses import between_persons, between_rows
 
-# Backtracking on the per-row budget: largest and smallest factor per try, and the number of tries.
+# Largest factor of the budget of a row from one try to the next.
 _LITTLE = 0.995
+# Smallest factor of the budget of a row from one try to the next.
 _MUCH = 0.8
+# Number of tries.
 _TRIES = 60
 
 

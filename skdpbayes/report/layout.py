@@ -11,10 +11,15 @@ from typing import Any, NamedTuple
 # Cells of a report's tables: numbers in a few digits, and lists that are cut where they are long.
 
 
+# Most charges of a ledger that a page lists.
 MOST_REPORTED_ROWS = 200
+# Most bounds of columns that are listed.
 _MOST_BOUNDS = 12
+# Most names that are listed.
 _MOST_NAMES = 6
+# Most values of a parameter that are listed.
 _MOST_VALUES = 12
+# Longest text of a parameter, in characters.
 _LONGEST = 300
 _ROLES = {
     "charged": "yes",

@@ -41,7 +41,10 @@ _POSTERIORS = (
 # The choice if no posterior given statistics is for a target.
 CHAINS = (SGFS, SGHMC)
 
+# Least average of the second moment's diagonal, over its noise, for which whitened coordinates are worth
+# their cost.
 _WORTH = 0.5
+# Temperature of the plain chain up to which whitening has nothing to gain.
 _HARDLY_TEMPERED = 6.0
 # A matrix of this many rows and columns takes a second or two to decompose.
 _LARGEST_MATRIX = 2000

@@ -64,10 +64,12 @@ __all__ = ["Gibbs"]
 # 1994.
 
 
-# Square roots of precisions are kept within these limits, and weights above the last. Only empty components
-# can reach them, under priors that say nothing of scales or weights.
+# Least square root of a precision. Only empty components can reach these limits, under priors that say
+# nothing.
 _LEAST_FACTOR = 1e-6
+# Largest square root of a precision.
 _LARGEST_FACTOR = 1e13
+# Least weight of a component.
 _LEAST_WEIGHT = 1e-300
 
 
@@ -180,8 +182,9 @@ def wishart_factors(
 # (Makalic and Schmidt, 2016). The sums are computed once. Nothing here is private.
 
 
-# Squares of scales are kept within these factors of their units: beyond, sums would overflow.
+# Least square of a scale, in its unit.
 _NARROWEST = 1e-24
+# Largest square of a scale, in its unit: beyond, sums would overflow.
 _WIDEST = 1e24
 
 

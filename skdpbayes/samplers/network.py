@@ -43,8 +43,9 @@ __all__ = ["NetworkSampler"]
 
 # Split of the calibration budget between norm and scale.
 SHARES = 1.0 / 6.0, 5.0 / 6.0
-# As parts of data_norm, and as factors of logits.
+# Candidates for the clipping norm, as parts of data_norm.
 NORMS = 2.0 ** (-np.arange(41) / 4.0)
+# Candidates for the scale, as factors of logits.
 SCALES = 2.0 ** (np.arange(-24, 1) / 6.0)
 LOG_WEIGHTS_OF_NORMS = np.log(NORMS)
 LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
@@ -52,10 +53,12 @@ LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
 _LARGEST_RANGE = 8.0
 # What rounding of logarithms of weights may add to a range.
 _ROUNDING = 2.0**-40
-# Choices and path together cost a little more than Gaussians would: about one per cent of epsilon. What is
-# left to the path, and by how much it is lowered at least and at most.
+# Least share of the budget that is left to the path. Choices and path together cost a little more than
+# Gaussians would: about one per cent of epsilon.
 _LEAST = 0.5
+# Largest factor of that share from one try to the next.
 _LITTLE = 0.9999
+# Smallest factor of that share from one try to the next.
 _MUCH = 0.9
 # Lines of the printed plan that are not taken from that of the path.
 _OF_THE_WHOLE = ("sampler", "spends", "protects")

@@ -270,9 +270,9 @@ class Plan(PlannedRelease):
 
 # A plan of more steps than this is refused.
 MAX_STEPS = 10**9
-# With batches, the rule takes at most so many steps by itself, at a higher temperature if need be. More than
-# the second number are refused, because composing their costs would take minutes.
+# Most steps with batches that the rule takes by itself, at a higher temperature if need be.
 MOST_BATCHES = 300_000
+# Most steps with batches: composing the costs of more would take minutes.
 COMPOSABLE_BATCHES = 3_000_000
 
 

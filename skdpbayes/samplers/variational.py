@@ -58,9 +58,10 @@ __all__ = ["BayesByBackprop"]
 # Blundell, Cornebise, Kavukcuoglu and Wierstra (2015); Kingma and Ba (2015).
 
 
-# Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink
-# with ``s`` by orders of magnitude, and squares must be forgotten as fast.
+# Share of Adam's average of gradients that a step keeps.
 MOMENTUM = 0.9
+# Share of Adam's average of squares that a step keeps. Gradients of ``r`` shrink with ``s`` by orders of
+# magnitude, and squares must be forgotten as fast.
 SQUARES_KEPT = 0.99
 _TINY = 1e-12
 
@@ -275,9 +276,9 @@ N_STEPS_WITHOUT_PRIVACY = 5000
 N_DRAWS = 100
 # What noise alone moves a parameter by, in deviations of its prior, is about this.
 RATE = 1.0
-# Share of the prior's deviation at which those of ``q`` start; small beside the start of a network, so that
-# their noise does not hide it.
+# Deviations of ``q`` at the start, over the prior's.
 INITIAL_SCALE = 0.1
+# The same of networks, small beside their start, so that noise does not hide it.
 INITIAL_SCALE_OF_NETWORKS = 0.02
 # Share of the steps over which ``m`` and ``log s`` are averaged.
 AVERAGED = 0.5

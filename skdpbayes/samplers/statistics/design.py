@@ -47,20 +47,25 @@ from .plan import INVISIBLE, half_width
 # smaller.
 
 
-# Grid for mean²/mean-square of numeric columns; grid and tolerance for binary columns.
+# Grid for the square of the mean over the mean square of numeric columns.
 _OF_NUMBERS = (1e-4, 0.01, 0.1, 1.0)
+# Grid for the value of binary columns.
 _VALUES = np.geomspace(0.01, 1.0, 26)
+# Relative tolerance of that value.
 _VARIES = 0.1
-# Shapes of the law of mean squares; 1 is exponential. Points of its grid.
+# Shapes of the gamma law of mean squares; 1 is exponential.
 _SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+# Number of points of the grid of mean squares.
 _N_POINTS = 400
-# Least of the mean of all mean squares, relative to the noise of a trace; of a mean square, relative to it.
+# Least mean of all mean squares, relative to the noise of a trace.
 _LEAST_TRACE = 0.5
+# Least mean square, relative to the mean of all.
 _LEAST_SQUARE = 1e-3
 # Least density of a column.
 _TINY = 1e-300
-# Dirichlet pseudo-count of the first mixture component; EM iterations.
+# Dirichlet pseudo-count of the first mixture component.
 _MIXTURE_COUNT = 1.0
+# Number of EM iterations.
 _EM_ITERATIONS = 30
 
 
@@ -185,7 +190,9 @@ def _density(odds):
 # direction below it would cost all others, through ``C``, what it says.
 
 
+# Amount that is added to second moments before they are whitened, in deviations of their noise.
 _NOISE_FLOOR = 3.0
+# The same, at least, over the prior precision.
 _PRIOR_FLOOR = 4.0
 
 
@@ -249,19 +256,23 @@ def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floo
     return Coordinates(transform, math.sqrt(clipping * mean_square), bounds.row_norm)
 
 
-# Grid of prior variances for correlations, and exponents of the shrinkage with column variance.
+# Grid of prior variances for correlations.
 _OF_CORRELATIONS = np.geomspace(1e-5, 1.0, 9)[:, None]
+# Exponents of the shrinkage of correlations with columns' variances.
 _POWERS = (0.0, 0.5, 1.0)
-# How many of them the least variance is worth beforehand; rounds of learning their weights.
+# Dirichlet pseudo-count of the least prior variance.
 _LEAST_VARIANCE_COUNT = 3.0
+# Number of EM iterations for the weights of prior variances.
 _WEIGHT_ITERATIONS = 49
 # Least eigenvalue of the correlations.
 _LEAST_EIGENVALUE = 1e-4
-# Least variance of a column, relative to the deviation with which it is known, and to its mean square.
+# Least variance of a column, relative to the deviation with which it is known.
 _LEAST_VARIANCE = 0.1
+# Least variance of a column, relative to its mean square.
 _LEAST_OF_SQUARE = 1e-9
-# z-scores for calling a column binary, and for calling its sum non-zero.
+# z-score from which on a column is not called binary.
 _FAR = 2.5
+# z-score from which on the sum of a column is called non-zero.
 _CLEAR = 8.0
 # Variance of a column that uses its bounds, over the square of half their width.
 USUAL_VARIANCE = 1.0 / 9.0

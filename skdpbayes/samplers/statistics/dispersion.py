@@ -28,12 +28,15 @@ from ...models.families.poisson import distribution
 
 
 _TRIALS = (1, 2, 3, 5)
-# Of logits: shifts, as far as they may be off, and how much they differ, relative to what is believed.
+# Grid for the shift by which logits may be off.
 _LOGIT_SHIFTS = np.linspace(-1.5, 1.5, 151)
+# Grid for the spread of logits, relative to the one expected.
 _SPREADS = (0.0, 0.5, 1.0)
-# Relative errors of shares: rows are not quite those of the population.
+# Relative error of shares, as rows are not quite those of the synthetic design.
 _SHARE_ERROR = 0.05
+# Largest logarithm of a mean.
 _TOP = 30.0
+# Least variance of a share.
 _LEAST_SHARE = 1e-24
 
 
@@ -93,15 +96,19 @@ def _logs(values, noise, edges, means, n_records, up_to):
 # constant ratio, beyond the last of which they are counted there.
 
 
-# Bins of counts grow by this, and how many there may be.
+# Ratio of the ends of neighbouring bins of counts.
 _GROWTH = 1.4
+# Most bins of counts.
 _MOST_BINS = 300
-# Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
+# Ratio of the ends of a bin of exposures. An exposure of 1 is in the middle of one.
 _RATIO = np.sqrt(2.0)
+# Number of bins of exposures.
 _N_EXPOSURES = 81
-# A bin is taken to be empty up to so many deviations of the noise: near the largest bin, and farther off.
+# Number of bins next to the largest that count as near it.
 _NEAR = 4
+# Deviations of the noise up to which a bin near the largest is taken to be empty.
 _CLEAR = 2.5
+# Deviations of the noise up to which a bin farther off is taken to be empty.
 _CLEARER = 4.0
 
 
@@ -240,8 +247,9 @@ def clipped_count(mean, centre, clip, dispersion, largest):
 
 _DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
-# Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
+# Prior mean of ``phi - 1``.
 _USUAL_EXCESS = 0.3
+# Least deviation of ``log phi``.
 _LEAST_DOUBT = 0.02
 # Relative errors of expectations: rows are not quite those of the population.
 _OF_ROWS = 0.03
@@ -417,8 +425,9 @@ def _energy(margins, logits, dispersion, n_records):
 # Draws ask for many of them. Beyond the last nodes a mean stays, as all counts are clipped there.
 
 
-# Of the nodes: compiled code has these as constants.
+# Largest logit of the table of means; compiled code has it as a constant.
 LARGEST_LOGIT = 4.0
+# Spacing of the table's nodes.
 SPACING = 0.2
 _NODES = np.arange(-LARGEST_LOGIT, LARGEST_LOGIT + 0.5 * SPACING, SPACING)
 

@@ -51,9 +51,11 @@ from .prior import Prior, WithPrior
 # last point.
 
 
-# ``k``, and its law a priori: its median, and the deviation of its logarithm.
+# Grid for ``k``.
 _SIZES = np.geomspace(0.03, 1.5, 9)
+# Prior median of ``k``.
 _USUAL = 0.2
+# Prior deviation of ``log k``.
 _DOUBT = 0.7
 # Where ``h`` is less, the rest of ``M`` is enough.
 _LEAST_DOUBT = 0.05
@@ -221,6 +223,7 @@ _RATES = np.array([0.0, 0.25, 0.5, 1.0])
 _QUANTILES = (np.arange(400) + 0.5) / 400
 # Values over the mean that count a little, so that weights are positive where hardly any row is, too.
 _ANYWHERE = np.linspace(0.0, 8.0, 33)
+# Weight of these values.
 _LITTLE = 0.01
 # Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
 _LEAST_SPREAD = 1e-9
@@ -412,8 +415,9 @@ def _weights(values, squares, norm):
 # (Evans and Moshonov, "Checking for prior-data conflict", Bayesian Analysis 2006).
 
 
-# How many labels the prior predicts, half of them for the statistics, and in how many parts, to save memory.
+# Number of labels that the prior predicts, half of them for the statistics.
 _N_PREDICTED = 2000
+# Number of parts in which they are computed, to save memory.
 _N_PARTS = 20
 
 

@@ -133,15 +133,18 @@ def positive_inverse(matrices):
 #    matrices", IEEE Transactions on Information Theory 62(12), 2016.
 
 
-# Of ``k^2``: what is usual, how many entries that is worth, and limits.
+# Prior value of ``k^2``.
 _USUAL = 0.04
+# Number of entries that the prior value is worth.
 _WORTH = 4.0
+# Limits of ``k^2``.
 _LIMITS = (0.0004, 4.0)
-# What is usual where noise in the first release hides which columns vary together: a few directions may have
+# Prior value where noise in the first release hides which columns vary together: a few directions may have
 # most of the variance.
 _USUAL_HIDDEN = 0.3
-# What weights leave of the first release, at least and at most.
+# Limits of the share of the first release that weights leave.
 _LEFT = (0.4, 1.2)
+# Least eigenvalue, relative to the mean.
 _LEAST_EIGENVALUE = 1e-3
 # Least entries of ``G``, relative to their mean: noise drowns smaller ones.
 _LEAST_SHARE = 0.2
@@ -357,16 +360,19 @@ def truncated_normal_mean(values, deviations):
 # functions", 2014).
 
 
-# Of ``k^2``: what is usual, how many entries that is worth, and limits.
+# Prior value of ``k^2`` of the sandwich.
 _SANDWICH_PRIOR_MEAN = 0.01
+# Number of entries that the prior value is worth.
 _SANDWICH_PRIOR_COUNT = 4.0
+# Limits of ``k^2`` of the sandwich.
 _SANDWICH_LIMITS = (1e-6, 4.0)
 # ``o`` over the largest weight, at least.
 _LEAST_WEIGHT = 0.02
 # Of ``r_j``, at least.
 _SANDWICH_LEAST_SHARE = 0.05
-# How much narrower or wider draws become in any direction, at most.
+# Least factor by which draws become narrower in a direction.
 _NARROWEST = 0.6
+# Largest factor by which draws become wider in a direction.
 _WIDEST = 4.0
 
 
@@ -463,11 +469,13 @@ def stretch_of(surrogate, varying, slopes):
 # and what ``q`` has beyond, as far as it is known.
 
 
-# Of ``delta``: deviations over the root of ``q``, and how often each is so.
+# Grid for the deviations of ``delta``, over the root of ``q``.
 _SCALES = np.array([0.003, 0.03, 0.1, 0.3])
+# Prior probabilities of these deviations.
 _SHARES = np.array([0.4, 0.15, 0.25, 0.2])
-# Deviation of the variance beyond that of the looks, over that, if there is any; the least share left.
+# Prior deviation of the variance beyond that of the looks, over that.
 _BEYOND = 0.5
+# Least share of a variance that is left.
 _LEAST = 0.25
 # Of ``delta`` beyond the wide clip: what a variance allows at most, ``q / (4 T)``.
 _FARTHER = 0.25
@@ -549,9 +557,9 @@ class HeavyTailCorrection(NamedTuple):
 
 # How much rows that are not normal may change a look, relative to what clips take from it.
 _OF_SHAPE = 0.25
-# Error of a mean square, relative to it: errors are not quite normal, and rows, of which it has what it is
-# larger than the last, even less.
+# Relative error of a mean square, as errors are not quite normal.
 _OF_ERRORS = 0.02
+# Relative error of its excess over the last one, as rows are not normal.
 _OF_ROWS = 0.1
 
 

@@ -32,15 +32,18 @@ from .sensitivity import FREE, free_curvature, joint_multiplier, look_precision
 MOMENT_SHARE = 0.19
 LABEL_SHARE = 0.41
 SCORE_SHARE = 0.40
-# Points at which scores are released; by how much their shares grow.
+# Number of points at which scores are released.
 N_RELEASES = 8
+# Ratio of the shares of one score and the one before.
 GROWTH = 1.3
 # Numbers, from 0, of the scores with which curvatures are released.
 CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
-# Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
+# Number of chains that draw in step.
 N_CHAINS = 50
+# Number of leapfrog steps of a draw.
 LEAPS = 6
+# Number of rounds before the first draw.
 BURN_IN = 40
 # Of the population that stands for a table of more than two classes, at least.
 N_ROWS = 1000
@@ -52,8 +55,9 @@ INVISIBLE = 1.5
 EVEN_DEVIATION = 3.0**-0.5
 # For the expected width: the share of a squared curvature that is not known if noise drowns its release.
 _UNKNOWN = 0.5
-# What is learnt does not show in predictions if it is less than this share of the prior's precision.
+# Share of the prior's precision below which it does not show in predictions that a scale is learnt.
 _LITTLE = 0.1
+# Number of draws beyond which a plan warns of memory.
 _MANY_DRAWS = 50_000
 # With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
 DEFAULT_SIZE = 200
@@ -369,38 +373,48 @@ def deviation_of(square, clip):
 # as they can be without an error, sampling included, that is much larger than before.
 
 
-# C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
+# Least ``C^2`` over the mean square of whitened rows.
 NORMAL_CLIPPING = 1.3
+# Larger candidates for ``C^2`` and ``K^2``, over that mean square.
 _CLIPPINGS = (2.0, 3.0, 5.0, 8.0, 12.0)
+# Candidates for ``K^2`` over ``C^2``.
 _RATIOS = (2.0, 4.0)
+# Largest ``K^2`` over that mean square.
 _MOST_CLIPPING = 24.0
-# By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
-# curvature then.
+# Relative growth of the expected error up to which clips are widened, both, and then ``K`` alone.
 _TOLERANCE = 0.03
+# Largest share of the curvature that may be unknown where ``K`` alone is widened.
 _MOST_UNKNOWN = 0.001
-# Of all sizes before the first look.
+# Share of the budget for all sizes before the first look.
 SIZE_SHARE = 0.01
+# Candidates for the share of the second moment.
 _MOMENTS = (0.08, 0.15, 0.25)
+# Candidates for the share of the curvature.
 _CURVATURES = (0.12, 0.2, 0.3)
+# Most looks.
 _MOST_LOOKS = 7
+# Candidates for the ratio of the shares of one look and the one before.
 _GROWTHS = (1.0, 1.5, 2.0, 3.0)
-# The bound of responses over the errors' deviation, and over the responses'.
+# Typical deviation of errors, over the bound of responses.
 ERRORS = 0.05
+# Typical deviation of responses, over their bound.
 _RESPONSES = 1.0 / 3.0
 # The part of the second moment's noise that the curvature inherits from it.
 _OF_MOMENT = 3.0
 # Clips over the residuals' deviation.
 _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
-# Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
-# is released.
+# Share of the matrix of squares of errors.
 _ERRORS_SHARE = 0.04
+# Largest noise on its diagonal, over its expected size, for which it is released.
 _MOST_NOISE = 0.3
-# Of the mean of residuals at a wide clip; the least such clip, over their deviation; the noise on the mean
-# that is aimed at, over what sampling has; the most, over their deviation, for which it is released.
+# Share of the mean of residuals at a wide clip.
 _TAILS_SHARE = 0.08
+# Least wide clip, over the residuals' deviation.
 _LEAST_TAILS = 3.5
+# Noise on that mean that is aimed at, over its sampling deviation.
 _OF_SAMPLING = 0.5
+# Largest noise on that mean, over the residuals' deviation, for which it is released.
 _MOST_TAILS = 0.25
 # Prefer a wide clip only if the released moment has at most 10% noise.
 _LITTLE_NOISE = 0.1
@@ -762,20 +776,23 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 # clips follow from what was released before.
 
 
-# Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first
-# look on, since a histogram tells these: looks need not begin with little.
+# Share of the second moment in ``mu^2``.
 _MOMENT = 0.08
+# Share of the curvature in ``mu^2``.
 _CURVATURE = 0.12
+# Number of looks. A histogram tells clips from the first look on, so that looks need not begin with little.
 _N_LOOKS = 4
+# Ratio of the shares of one look and the one before.
 _GROWTH = 1.5
-# Slopes and clips where counts are about 1.
+# Slope of the clipped residual where counts are about 1.
 _SLOPE = 0.75
+# Clip where counts are about 1.
 _CLIP = 1.25
 # max_count = 1: responses are binary.
 _YES = 1.0
-# An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
-# eigenvalue, that hides which columns vary together.
+# Expected error of logits at which little is learnt.
 _UNINFORMATIVE_LOGIT_ERROR = 0.5
+# Noise of the curvature, relative to its typical eigenvalue, that hides which columns vary together.
 _HIDDEN = 1.0
 
 

@@ -43,9 +43,11 @@ from .prior import Prior, WithPrior
 # the rows. ``a`` is monotone, and linear between nodes; beyond the last it stays.
 
 
-# The first node, the distance between two, and the number of bisections.
+# Logit of the first node.
 FIRST = -12.0
+# Distance of two nodes.
 _DISTANCE = 0.02
+# Number of bisections.
 _HALVINGS = 40
 
 
@@ -97,10 +99,11 @@ def centre_for(clip, dispersion, largest):
 # much its mean may be off. So clips are wider where noise is small.
 
 
-# The least clip: with a smaller one, a count of 1 would be reduced, too, where 0 is usual. It is also at
-# least so many deviations of residuals, because a look far from the mode should tell how far it is.
+# Least clip: with a smaller one, a count of 1 would be reduced, too, where most are 0.
 LEAST_CLIP = 1.0
+# Least clip in deviations of residuals, as a look far from the mode should tell how far it is.
 _LEAST_DEVIATIONS = 1.0
+# Number of clips that are tried.
 _N_CLIPS = 40
 
 
@@ -147,21 +150,27 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
 # normal.
 
 
-# Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
+# Prior median of ``k^2``.
 _USUAL = 0.04
+# Prior deviation of ``log k^2``.
 _SPREAD = 2.0
+# Grid for ``k^2``.
 _SIZES = np.geomspace(0.0004, 4.0, 41)
-# Deviations of ``b``, at most, and of what ``M`` is multiplied by; the least ``b``.
+# Largest prior deviation of ``b``.
 _OF_LEVEL = 1.0
+# Prior deviation of the factor of ``M``.
 _OF_MEAN = 0.2
+# Least ``b``.
 _LEAST_LEVEL = 0.1
-# Eigenvalues, and entries of ``f``, relative to the mean of these: smaller ones are drowned in noise.
+# Least eigenvalue, relative to the mean: smaller ones are drowned in noise.
 _LEAST_EIGENVALUE = 1e-3
+# Least entry of ``f``, relative to the mean.
 _LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
 _POSITIVE = 0.25
-# By how much rows that are not normal may change what records count; what it is at least and at most.
+# Prior deviation of the weight of records, as rows are not normal.
 _OF_WEIGHTS = 0.2
+# Limits of the relative excess of that weight.
 _OF_SHARE = (-0.5, 1.0)
 _TINY = 1e-12
 
@@ -298,9 +307,9 @@ _TOP = 30.0
 _REPEATED = 8
 # The largest mean that counts fully for a curvature, relative to the average mean: others are clipped.
 _MOST = 2.0
-# Rounds in which rows are moved until they have another moment; least variance that is moved, relative to the
-# largest.
+# Rounds in which rows are moved until they have another moment.
 _ROUNDS = 4
+# Least variance that is moved, relative to the largest.
 _LEAST = 1e-9
 
 
@@ -551,16 +560,19 @@ class CountSurrogate(WithPrior):
 # All of it follows from what was released: no record is read here.
 
 
-# How many of the last looks the posterior is given, and how many the dispersion: earlier ones say little.
+# Number of the last looks that the posterior is given: earlier ones say little.
 _USED = 4
+# Number of the last looks that the dispersion is given.
 _OF_DISPERSION = 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
 _LARGEST_DOUBT = 1.5
 # By how much looks far from the mode may be off, relative to the change that they see.
 _OF_SHAPE = 0.1
-# Least number of rows of the population that are used where results need not be exact.
+# Number of rows of the synthetic design that are used where results need not be exact.
 _FEW = 200
+# The same where results need be even less exact.
 _FEWER = 64
+# Least weight of a row.
 _LEAST_WEIGHT = 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
 _CLOSE = 0.01

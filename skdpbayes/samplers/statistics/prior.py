@@ -50,8 +50,9 @@ class SplitLogNormal(NamedTuple):
 _OF_COEFFICIENTS = SplitLogNormal(1.2, 0.7, 1.4)
 # Relative to the family's default, which is narrow, or to what is given if that is larger.
 _OF_INTERCEPT = SplitLogNormal(2.0, 0.7, 0.8)
-# In predictions, but for the part that is as above.
+# Prior of coefficients' scales in predictions.
 _IN_PREDICTIONS = SplitLogNormal(1.2, 0.7, 0.7)
+# Share of the wider prior in predictions.
 _AS_ABOVE = 0.2
 
 

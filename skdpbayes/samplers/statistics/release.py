@@ -741,17 +741,19 @@ _USED = 4
 _SATURATED = 0.8
 # A first step leaves at least this share of the deviation of residuals.
 _LEAST_LEFT = 0.1
-# The errors' deviation a priori and the least clip, relative to the bound of responses.
+# Prior median of the errors' deviation, over the bound of responses.
 _USUAL = 0.1
+# Least clip, over the bound of responses.
 _LEAST_CLIP = 1e-6
 # A clip that cuts nothing, over the bound of responses.
 _FAR = 8.0
 # How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
 _MOST_OF_POINT = 0.5
-# Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
-# believed.
+# Prior deviation of the logarithm of the errors' deviation.
 _DOUBT = 1.5
+# The same where the deviation is given.
 _GIVEN = 1e-3
+# Posterior deviations that are added where an upper bound on errors is wanted.
 _UPPER = 1.0
 # Largest logarithm of a deviation, whose square is then still a double.
 _LARGEST_LOG_DEVIATION = 300.0

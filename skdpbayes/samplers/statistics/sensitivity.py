@@ -15,11 +15,13 @@ import numpy as np
 
 from ..noise import sensitivity_after_rounding
 
-# Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
+# Number of angles that are tried. Values between them are allowed for.
 _N_ANGLES = 4097
+# Number of lengths of ``m`` that are tried.
 _N_CENTRES = 33
-# Reach beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
+# Logit bound beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
 _FAR = 64.0
+# Factor that allows for rounding.
 _ROUNDING = 1.0 + 1e-9
 
 
