@@ -83,7 +83,9 @@ def add_report_arguments(parser):
 
 def report_command(options):
     """The report, or what file it was written to."""
-    form = next((one for one in _MARKS if getattr(options, one) is not None), "json")
+    form = next(
+        (form_name for form_name in _MARKS if getattr(options, form_name) is not None), "json"
+    )
     out = getattr(options, form)
     if out not in (None, _STDOUT):
         _check_out(out, form, options)
@@ -121,8 +123,8 @@ def _check_out(out, form, options):
                 f"{out} cannot be written, because there is no folder {folder}: make it, or choose another."
             )
         return
-    given = [one for one in (options.file, options.ledger) if one and os.path.exists(one)]
-    same = any(os.path.samefile(out, one) for one in given)
+    given = [path for path in (options.file, options.ledger) if path and os.path.exists(path)]
+    same = any(os.path.samefile(out, path) for path in given)
     if not same and os.path.isfile(out):
         with open(out, "rb") as file:
             if _MARKS[form] in file.read(512):
@@ -246,12 +248,17 @@ def describe(ledger):
     budget, records = ledger.budget, ledger.records()
     at_delta = f"at delta = {budget.delta:g}"
     spent = records[-1]["total_epsilon"] if records else 0.0
-    left, plural = round_down_epsilon(ledger.remaining_epsilon), "" if len(records) == 1 else "s"
+    epsilon_left, plural = (
+        round_down_epsilon(ledger.remaining_epsilon),
+        "" if len(records) == 1 else "s",
+    )
     facts = {
         "budget": f"epsilon = {budget.epsilon:g} {at_delta}",
         "protects": budget.neighboring_relation.replace("_", "-"),
         "spent": f"epsilon = {spent:.4g} in {len(records):,} release{plural}",
-        "left": f"one more may have epsilon = {left:g} {at_delta}" if left else "nothing",
+        "left": f"one more may have epsilon = {epsilon_left:g} {at_delta}"
+        if epsilon_left
+        else "nothing",
     }
     lines = [f"Privacy ledger {ledger.path}"]
     lines += [f"  {name:<10}{text}" for name, text in facts.items()]

@@ -54,11 +54,11 @@ def _part_of(vector, n_dimensions):
     def generate(context, builder, signature, values):
         from numba.np.arrayobj import populate_array
 
-        whole = context.make_array(vector)(context, builder, values[0])
+        parent = context.make_array(vector)(context, builder, values[0])
         part = context.make_array(kind)(context, builder)
-        size = context.get_constant(types.intp, context.get_abi_sizeof(whole.data.type.pointee))
+        size = context.get_constant(types.intp, context.get_abi_sizeof(parent.data.type.pointee))
         strides = [size] if n_dimensions == 1 else [builder.mul(values[-1], size), size]
-        data = builder.gep(whole.data, [values[1]])
+        data = builder.gep(parent.data, [values[1]])
         populate_array(part, data, values[2:], strides, size, None)
         return part._getvalue()
 

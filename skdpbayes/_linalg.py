@@ -128,11 +128,15 @@ def _floored_cholesky(matrix):
 def _floored_inverse(matrix):
     scaled, exponent = _scaled(matrix)
     try:
-        left, values, right = np.linalg.svd(scaled, full_matrices=False)
+        left_vectors, values, right = np.linalg.svd(scaled, full_matrices=False)
     except np.linalg.LinAlgError:
         diagonal = np.diag(scaled) if scaled.shape[0] == scaled.shape[1] else np.zeros(0)
         diagonal = np.where(np.abs(diagonal) > _EPS, diagonal, _EPS)
         size = diagonal.size
-        left, values, right = np.eye(len(scaled), size), diagonal, np.eye(size, scaled.shape[1])
+        left_vectors, values, right = (
+            np.eye(len(scaled), size),
+            diagonal,
+            np.eye(size, scaled.shape[1]),
+        )
     values = np.where(np.abs(values) > _EPS, values, _EPS)
-    return _finite(np.ldexp((right.T / values) @ left.T, -exponent))
+    return _finite(np.ldexp((right.T / values) @ left_vectors.T, -exponent))

@@ -269,8 +269,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
-        whole = hidden.dtype.kind in "iu" or hidden.size == 0
-        if hidden.ndim != 1 or not whole or (hidden < 1).any():
+        are_sizes = hidden.dtype.kind in "iu" or hidden.size == 0
+        if hidden.ndim != 1 or not are_sizes or (hidden < 1).any():
             raise ValueError(
                 "hidden_layer_sizes must hold positive integers, one for each hidden layer, got "
                 f"{self.hidden_layer_sizes!r}."

@@ -97,15 +97,15 @@ def announce_seed():
 def has_seeds(estimator):
     """Whether an estimator or one inside it is private and has a seed, or a scorer inside it does."""
     parts = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
-    scorers = (one for part in parts if isinstance(part, dict) for one in part.values())
+    scorers = (scorer for part in parts if isinstance(part, dict) for scorer in part.values())
     return any(map(_is_seeded, [estimator, *parts, *scorers]))
 
 
-def _is_seeded(one):
+def _is_seeded(seed):
     # Scorers keep their options to themselves, and searches draw seeds.
-    if isinstance(one, type) or not hasattr(one, "_has_seeds"):
-        return hasattr(one, "privacy_plan") and getattr(one, "random_state", None) is not None
-    return one._has_seeds()
+    if isinstance(seed, type) or not hasattr(seed, "_has_seeds"):
+        return hasattr(seed, "privacy_plan") and getattr(seed, "random_state", None) is not None
+    return seed._has_seeds()
 
 
 def public_generator(random_state: RandomStateLike = None) -> np.random.Generator:

@@ -131,13 +131,13 @@ def single_threaded_blas():
     than they came would leave the limit behind. Threads of OpenMP belong to the thread that calls: there,
     everyone limits its own.
     """
-    shared, own = _blas_of_process(), _limited(_blas_of_threads())
+    shared, thread_pools = _blas_of_process(), _limited(_blas_of_threads())
     with _blas_lock:
         _blas_users.append([] if _blas_users else _limited(shared))
     try:
         yield
     finally:
-        _restore(own)
+        _restore(thread_pools)
         with _blas_lock:
             if len(_blas_users) > 1:
                 # The one that restores stays for last, in whatever order they entered.

@@ -90,12 +90,12 @@ def _fingerprint():
     # Parsing takes a tenth of a process's first fit, so the hash is kept for sources with the same bytes.
     name = f"sources-{_AS_IMPORTED}.{sys.implementation.cache_tag}"
     kept = IndexDataCacheFile(FunctionCache(_sources).cache_path, name, _AS_IMPORTED)
-    found = kept.load("code")
-    if found is None:
-        found = _hash_of_code(_ROOT, _AS_IMPORTED)
+    code = kept.load("code")
+    if code is None:
+        code = _hash_of_code(_ROOT, _AS_IMPORTED)
         with suppress(OSError):
-            kept.save("code", found)
-    return found
+            kept.save("code", code)
+    return code
 
 
 def _hash_of_code(root, as_imported):
@@ -135,6 +135,24 @@ class _Cache(FunctionCache):
             name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
             stamp = _fingerprint()
         self._cache_file = IndexDataCacheFile(self.cache_path, f"{name}-{_fingerprint()}", stamp)
+
+    def save_overload(self, sig, data):
+        """File compiled code, unless a class in its signature is not found by its name.
+
+        Such a class is filed by value, and another one when it is loaded: what is loaded would never fit, and
+        be loaded again at every call.
+        """
+        if all(map(_is_found_by_name, sig)):
+            super().save_overload(sig, data)
+
+
+def _is_found_by_name(kind):
+    """Whether the classes of named tuples in a numba type are attributes of their modules."""
+    if isinstance(kind, types.BaseNamedTuple):
+        named = kind.instance_class
+        if getattr(sys.modules.get(named.__module__), named.__qualname__, None) is not named:
+            return False
+    return all(map(_is_found_by_name, kind)) if isinstance(kind, types.BaseTuple) else True
 
 
 def _keep(made, function):

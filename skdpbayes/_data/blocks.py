@@ -24,10 +24,10 @@ def in_memory(*columns):
         return columns
     from .dask_partitions import computed
 
-    found = list(columns)
+    computed_columns = list(columns)
     for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
-        found[number] = column
-    return found
+        computed_columns[number] = column
+    return computed_columns
 
 
 def in_memory_and_order(X, *predicted, **columns):

@@ -134,13 +134,13 @@ def label_set(classes):
             f"classes must be a list of labels, such as [0, 1], and is a {type(classes).__name__}{nested}: "
             "pass list(...) of a set or a dict, or of a table the list of its labels."
         )
-    if len({isinstance(one, str) for one in classes}) > 1:
+    if len({isinstance(label, str) for label in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
     labels = np.asarray(classes)
     if (integers := integer_array(classes)) is not None:
         labels = integers
     elif labels.dtype.kind == "f" and any(
-        isinstance(one, int) and abs(one) > 2**53 for one in classes
+        isinstance(label, int) and abs(label) > 2**53 for label in classes
     ):
         raise ValueError(
             "classes holds long integers beside other numbers, which would round them: list text, e.g. "

@@ -184,8 +184,8 @@ class DaskShards(Shards):
 
     def chosen(self, numbers):
         """The shards with the given indices."""
-        own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
-        return DaskShards(self.client, *own)
+        selected = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
+        return DaskShards(self.client, *selected)
 
     def map_shards(self, function, *args, numbered=False, in_place=False):
         """New shards on the same workers, with targets that a function makes from these."""
@@ -242,8 +242,8 @@ def _groups(client, futures):
 
 def raised(results):
     """Results; raises the first error among them."""
-    for found in filter(failure, results):
-        raise found.error
+    for result in filter(failure, results):
+        raise result.error
     return results
 
 
@@ -299,17 +299,17 @@ def results_of_shards(function, shards, marks, of_shards, args):
     """The results of a function for each shard of a worker."""
     shards = map(as_read, shards, marks)
     return [
-        run_on_shard(function, shard, own, *args)
-        for shard, own in zip(shards, of_shards, strict=True)
+        run_on_shard(function, shard, arguments, *args)
+        for shard, arguments in zip(shards, of_shards, strict=True)
     ]
 
 
 def sum_shards(function, shards, marks, _, args):
     """The sum of the results of a function for the targets of a worker's shards."""
-    found = [
+    results = [
         run_on_shard(of_target, shard, function, args, {}) for shard in map(as_read, shards, marks)
     ]
-    return add_results(found)
+    return add_results(results)
 
 
 def add_results(results):

@@ -84,8 +84,11 @@ class ChosenRows(NamedTuple):
         The first of these have names, and indices that must not differ from those of the labels.
         """
         take = dask.delayed(_take, pure=False)
-        own = zip(blocks, self.blocks, self.marks, self.kept, strict=True)
-        return [take(list(block), names, *one, self.key, p) for p, (block, *one) in enumerate(own)]
+        parts = zip(blocks, self.blocks, self.marks, self.kept, strict=True)
+        return [
+            take(list(block), names, *columns, self.key, p)
+            for p, (block, *columns) in enumerate(parts)
+        ]
 
     def of_part(self, part, X, name):
         """A collection of the kept rows of a table, or of a column that belongs to it."""
@@ -126,11 +129,11 @@ def choose_in_parts(groups, X, max_rows, random_state, client):
     blocks = aligned(groups, X, len(blocks_of(X)), "groups")
     read = dask.delayed(_mark_partition, pure=False)
     read = [read(block, key, number) for number, block in enumerate(blocks)]
-    found = dask.compute(*read) if client is None else client.gather(client.compute(read))
-    codes, kinds, marks = zip(*raised(found), strict=True)
+    results = dask.compute(*read) if client is None else client.gather(client.compute(read))
+    codes, kinds, marks = zip(*raised(results), strict=True)
     if len(set().union(*kinds)) > 1:
         raise ValueError(NO_ORDER)
-    sizes = np.cumsum([len(one) for one in codes])
+    sizes = np.cumsum([len(part_codes) for part_codes in codes])
     persons = _numbered(np.concatenate(codes))
     kept = np.zeros(persons.size, bool)
     chosen, is_first = choose_with_firsts(persons, max_rows, random_state)  # Proposition 60.
@@ -203,7 +206,7 @@ def _bytes_of(label, most):
 
 def _take(rows, names, groups, mark, kept, key, number):
     """The kept rows of what lies side by side in a partition, as a list, or the failure."""
-    failed = [one for one in (*rows, groups) if isinstance(one, Failed)]
+    failed = [part for part in (*rows, groups) if isinstance(part, Failed)]
     return (
         failed[0] if failed else run_on_shard(_taken, rows, names, groups, mark, kept, key, number)
     )
@@ -336,8 +339,8 @@ def _load(blocks, client, only, *how):
 
     read, key = dask.delayed(_read_part, pure=False), secrets.token_bytes(32)
     read = [
-        read(block, key, number, (one, *how))
-        for number, (block, one) in enumerate(zip(blocks, only, strict=True))
+        read(block, key, number, (block_rows, *how))
+        for number, (block, block_rows) in enumerate(zip(blocks, only, strict=True))
     ]
     if client is None:
         rows = dask.compute(*read)
@@ -361,14 +364,14 @@ def _read_partition(block, only, labelled, validate, columns):
     check_consistent_length(X, y, *beside)
     if X.shape[0] == 0:
         return Rows(X, y, *beside)
-    own = BaseEstimator()
-    vars(own).update(columns)
+    reader = BaseEstimator()
+    vars(reader).update(columns)
     if not labelled:
-        return Rows(chosen_rows(validate(own, X, reset=False), only))
+        return Rows(chosen_rows(validate(reader, X, reset=False), only))
     refuse_columns_in_other_order(
         X=X, y=y, **dict(zip(("sample_weight", "exposure"), beside, strict=True))
     )
-    X, y = validate(own, X, y, reset=False)
+    X, y = validate(reader, X, y, reset=False)
     return Rows(X, y, *beside)
 
 

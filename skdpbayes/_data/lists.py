@@ -53,12 +53,12 @@ def exact_number(value):
     """
     if not math.isfinite(value):
         return float(value)
-    whole = int(value)
-    if whole != value:
+    integer = int(value)
+    if integer != value:
         return float(value)
-    double = float(whole)
+    double = float(integer)
     # Doubles of so many digits are written by their exponent.
-    return double if abs(whole) >= 2**64 and double == whole else whole
+    return double if abs(integer) >= 2**64 and double == integer else integer
 
 
 def column_precision(X, column):
@@ -188,8 +188,8 @@ def exact_labels(labels):
         exact[:] = numbers
         return exact
     # Of so few digits both types are exact, also beside the other.
-    whole = all(isinstance(number, int) for number in numbers)
-    return np.array(numbers, dtype=np.int64 if whole else np.float64)
+    are_integers = all(isinstance(number, int) for number in numbers)
+    return np.array(numbers, dtype=np.int64 if are_integers else np.float64)
 
 
 def typed_labels(labels):

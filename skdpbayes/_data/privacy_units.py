@@ -117,7 +117,7 @@ def labels_of_rows(groups, n_samples):
 def _is_missing(labels):
     if labels.dtype != object:
         return (labels != labels).any()
-    return any(one is None or is_pandas_na(one) or bool(one != one) for one in labels)
+    return any(label is None or is_pandas_na(label) or bool(label != label) for label in labels)
 
 
 def _numbered(groups):

@@ -53,10 +53,10 @@ class Shard:
         self._oracles[kind] = oracle
         return total
 
-    def _oracle(self, whole, n_sums):
+    def _oracle(self, is_full_table, n_sums):
         # There are so many chunks that none is longer than the chunks of a whole table.
         chunks = count_examples(self.target) + RECORDS_PER_CHUNK - 1
-        rate = 1.0 if whole else math.nextafter(1.0, 0.0)
+        rate = 1.0 if is_full_table else math.nextafter(1.0, 0.0)
         return gradient_oracle(self.target, n_sums, chunks, rate, sums_only=True)[0]
 
 
@@ -183,7 +183,8 @@ class LocalShards(Shards):
     def call(self, function, of_shards, *args):
         """A function's result for each shard, in their order."""
         return [
-            function(shard, own, *args) for shard, own in zip(self.shards, of_shards, strict=True)
+            function(shard, arguments, *args)
+            for shard, arguments in zip(self.shards, of_shards, strict=True)
         ]
 
     def chosen(self, numbers):
@@ -193,8 +194,8 @@ class LocalShards(Shards):
     def map_shards(self, function, *args, numbered=False, in_place=False):
         """Shards with targets that a function makes from the targets of these."""
         made = []
-        for number, own in enumerate(self.own_args(args, numbered)):
-            made.append(Shard(function(self.shards[number].target, *own)))
+        for number, arguments in enumerate(self.own_args(args, numbered)):
+            made.append(Shard(function(self.shards[number].target, *arguments)))
             if in_place:
                 self.shards[number] = None
         return LocalShards(made, self.sizes)
@@ -263,7 +264,7 @@ def check_in_memory(sampler, target):
 
 def raise_failure(target):
     """Raise the error that was kept while a core was running, if there was one."""
-    for own in (target, getattr(target, "table", None)):
-        shards = _shards_of(own)
+    for holder in (target, getattr(target, "table", None)):
+        shards = _shards_of(holder)
         if shards is not None and shards.failure() is not None:
             raise shards.failure()

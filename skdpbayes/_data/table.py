@@ -114,7 +114,7 @@ def validate_table(
         raise ValueError(
             "X holds dates or durations: turn them into numbers, e.g. days since a public date."
         )
-    found = sanitize_errors(
+    array = sanitize_errors(
         validate_data,
         estimator,
         X,
@@ -127,9 +127,9 @@ def validate_table(
         on_error=partial(_table_error, X=X),
     )
     return (
-        (without_duplicates(found[0]), found[1])
-        if isinstance(found, tuple)
-        else without_duplicates(found)
+        (without_duplicates(array[0]), array[1])
+        if isinstance(array, tuple)
+        else without_duplicates(array)
     )
 
 
@@ -371,7 +371,7 @@ def numbered(rows, least, largest, counts):
     """`Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
     count = rows.X.shape[0]
     # scikit-learn looks for NaN only.
-    if np.asarray(rows.labels).dtype.kind == "O" and any(one is None for one in rows.labels):
+    if np.asarray(rows.labels).dtype.kind == "O" and any(label is None for label in rows.labels):
         raise ValueError(f"Input y contains None: {WITHOUT_OUTCOME}")
     responses = real_numbers(rows.labels, count, least, name="y")
     if counts:

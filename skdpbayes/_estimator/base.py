@@ -197,20 +197,22 @@ def _at_bounds(estimator, plan, model, at_norm, norm, responses):
     What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
     made for, whatever is drawn.
     """
-    own = model
+    bounded_model = model
     try:
         if norm is not None:
-            own = at_norm(checked_norm(norm, "data_norm"))
+            bounded_model = at_norm(checked_norm(norm, "data_norm"))
         if len(responses):
-            own = estimator._with_responses(own, responses, ndtri(plan.norm.of_responses[-1]))
-        path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
+            bounded_model = estimator._with_responses(
+                bounded_model, responses, ndtri(plan.norm.of_responses[-1])
+            )
+        path = estimator._plan_of_budget(bounded_model.bounds(), plan.n_samples)(plan.budget)
         check_plan(path)
         fit = plan.norm.cost_of_fit
         if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
-            return own, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
+            return bounded_model, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
     except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
         pass
-    values = [*([] if norm is None else [norm]), *(one.value for one in responses)]
+    values = [*([] if norm is None else [norm]), *(bound.value for bound in responses)]
     drawn = ", ".join(f"{value:.4g}" for value in values)
     warn(
         f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "

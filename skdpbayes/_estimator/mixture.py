@@ -485,19 +485,19 @@ class MixtureDrawsMixin:
         if bounds is None:
             return sample_mixtures(int(n_samples), self._mixtures, rng)
         low, high = _checked_bounds(bounds, self.n_features_in_)
-        found, missing, tried = [], int(n_samples), 0
+        accepted, missing, tried = [], int(n_samples), 0
         while missing:
             size = max(missing, _TRIED)
             rows, labels = sample_mixtures(size, self._mixtures, rng)
             kept = np.flatnonzero(((low <= rows) & (rows <= high)).all(axis=1))[:missing]
-            found.append((rows[kept], labels[kept]))
+            accepted.append((rows[kept], labels[kept]))
             missing, tried = missing - len(kept), tried + size
             if missing and (n_samples - missing) * _RAREST < tried:
                 raise ValueError(
                     f"only {n_samples - missing} of {tried:,} rows were within the bounds, too few to "
                     "continue: use wider bounds, in the units of the columns that fit was given."
                 )
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        return tuple(np.concatenate(parts) for parts in zip(*accepted, strict=True))
 
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
@@ -608,8 +608,8 @@ class MixtureDrawsMixin:
         names, coords = [], self._posterior_variables()[1]
         for name, (draws, dims) in self._posterior_variables()[0].items():
             for place in np.ndindex(draws.shape[1:]):
-                at = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
-                names.append(f"{name}[{', '.join(at)}]")
+                labels = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
+                names.append(f"{name}[{', '.join(labels)}]")
         flat = [part.reshape(len(part), -1) for part in self.posterior_samples_]
         return interval_table(
             np.hstack(flat),

@@ -68,12 +68,12 @@ def mixture_quantile(law, probability, logits, noise):
     quantiles : ndarray of shape (n_rows,)
         Of whole numbers the least that has at least the probability.
     """
-    wanted, whole = ndtri(probability), law.whole_numbers
-    found, slope, width = _guess(law, probability, wanted, logits, noise)
-    low, high = np.full(found.size, -1.0 if whole else -np.inf), np.full(found.size, np.inf)
-    active, last = np.arange(found.size), None
+    wanted, are_counts = ndtri(probability), law.whole_numbers
+    guess, slope, width = _guess(law, probability, wanted, logits, noise)
+    low, high = np.full(guess.size, -1.0 if are_counts else -np.inf), np.full(guess.size, np.inf)
+    active, last = np.arange(guess.size), None
     for turn in range(1, _MOST + 1):
-        x = found[active]
+        x = guess[active]
         share = law.cdf(x[:, None], logits[active], noise).mean(axis=1)
         above = share >= probability
         low[active], high[active] = (
@@ -81,52 +81,52 @@ def mixture_quantile(law, probability, logits, noise):
             np.where(above, x, high[active]),
         )
         off = ndtri(np.clip(share, _LEAST, 1.0 - _LEAST)) - wanted
-        at = np.sqrt(x + _IN_ROOT) if whole else x
+        root = np.sqrt(x + _IN_ROOT) if are_counts else x
         if last is not None:
-            change = (off - last[1]) / np.where(at == last[0], 1.0, at - last[0])
+            change = (off - last[1]) / np.where(root == last[0], 1.0, root - last[0])
             slope = np.where((change > 0.0) & np.isfinite(change), change, slope)
         step = off / slope
-        new = _within(at - step, low[active], high[active], whole, turn % _HALVED == 0)
-        if whole:
-            left = high[active] - low[active] > np.maximum(1.0, _OF_COUNT * low[active])
-            new = np.where(left, new, high[active])
+        new = _within(root - step, low[active], high[active], are_counts, turn % _HALVED == 0)
+        if are_counts:
+            is_open = high[active] - low[active] > np.maximum(1.0, _OF_COUNT * low[active])
+            new = np.where(is_open, new, high[active])
         else:
-            left = np.abs(new - x) > _ENOUGH * width[active]
-        found[active] = new
-        if not left.any():
+            is_open = np.abs(new - x) > _ENOUGH * width[active]
+        guess[active] = new
+        if not is_open.any():
             break
-        active, last, slope = active[left], (at[left], off[left]), slope[left]
-    return found
+        active, last, slope = active[is_open], (root[is_open], off[is_open]), slope[is_open]
+    return guess
 
 
 def _guess(law, probability, wanted, logits, noise):
     """First guesses of quantiles, slopes of probits there, and a deviation of the law."""
-    means, whole = law.prediction(logits), law.whole_numbers
+    means, are_counts = law.prediction(logits), law.whole_numbers
     middle, tail = np.quantile(means, [0.5, probability], axis=1)
-    if whole:
-        own = np.sqrt(middle * (1.0 if noise is None else np.mean(noise)))
+    if are_counts:
+        sampling_sd = np.sqrt(middle * (1.0 if noise is None else np.mean(noise)))
     else:
-        own = np.full(middle.size, np.sqrt(np.mean(noise**2)))
-    away = np.hypot(tail - middle, wanted * own)
-    width = np.maximum(np.maximum(own, away), 1e-300)
+        sampling_sd = np.full(middle.size, np.sqrt(np.mean(noise**2)))
+    away = np.hypot(tail - middle, wanted * sampling_sd)
+    width = np.maximum(np.maximum(sampling_sd, away), 1e-300)
     guess = middle + np.sign(wanted) * away
-    if not whole:
+    if not are_counts:
         return guess, abs(wanted) / np.maximum(away, 1e-300) if wanted else 1.0 / width, width
     guess = np.floor(np.maximum(guess, 0.0))
     # The square root of a count has a deviation of a half, about.
     return guess, np.minimum(2.0, 2.0 * np.sqrt(middle + _IN_ROOT) / width), width
 
 
-def _within(at, low, high, whole, halve):
+def _within(points, low, high, are_counts, halve):
     """The next points of a search: within brackets, and whole numbers if these are wanted."""
     middle = 0.5 * (low + high)
-    if whole:
-        at = np.ceil(np.maximum(at, 0.0) ** 2 - _IN_ROOT)
+    if are_counts:
+        points = np.ceil(np.maximum(points, 0.0) ** 2 - _IN_ROOT)
         # Without an upper bracket at most by a few times as much.
-        at = np.minimum(at, np.where(np.isfinite(high), high - 1.0, 4.0 * low + 8.0))
-        at, middle = np.maximum(at, low + 1.0), np.ceil(middle)
-    is_out = (at <= low) | (at >= high) | halve
-    return np.where(is_out & np.isfinite(middle), middle, at)
+        points = np.minimum(points, np.where(np.isfinite(high), high - 1.0, 4.0 * low + 8.0))
+        points, middle = np.maximum(points, low + 1.0), np.ceil(middle)
+    is_out = (points <= low) | (points >= high) | halve
+    return np.where(is_out & np.isfinite(middle), middle, points)
 
 
 # Numbers of logits in memory at once.
@@ -217,12 +217,12 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         offsets = logarithms(exposure, X.shape[0])
         draws, d = self.posterior_samples_[:, 0], X.shape[1]
         parts = gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // len(draws)))
-        found = []
+        blocks = []
         for part in parts:
             logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T + draws[:, d:].sum(axis=1)
             logits = self._clip_logits(logits)
-            found.append(function(logits if offsets is None else logits + offsets[part, None]))
-        return np.concatenate(found)
+            blocks.append(function(logits if offsets is None else logits + offsets[part, None]))
+        return np.concatenate(blocks)
 
     @by_blocks
     def _mean(self, X):

@@ -298,9 +298,9 @@ class _Step:
     def outcome(self, advance):
         """The same, and leave the generator as it is: the step is yet to be taken."""
         state = self.generator.bit_generator.state
-        found = self.numbers(advance)
+        numbers = self.numbers(advance)
         self.generator.bit_generator.state = state
-        return found
+        return numbers
 
     def is_followed(self, follows, values):
         """Whether all that it left behind follows from its numbers with noise."""

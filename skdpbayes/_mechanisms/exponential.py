@@ -145,12 +145,12 @@ class Decimals:
         self._n_digits = len(shares)
         self._levels = [(10 ** (DIGITS - k), share) for k, share in enumerate(shares, start=1)]
         self._decades = [_NEAR_ONE // (1 + abs(e)) ** 2 + _EVEN for e in _DECADES]
-        whole = self._within(_END - 1)
-        starts = np.cumsum([0, *(whole * weight for weight in self._decades)], dtype=object)
+        all_decimals = self._within(_END - 1)
+        starts = np.cumsum([0, *(all_decimals * weight for weight in self._decades)], dtype=object)
         self._starts = starts[:-1]
         mantissa, decade = _digits(_LARGEST)
         self._positive = self._ends(np.array([mantissa]), np.array([decade]))[1][0]
-        self._zero = whole * self._decades[-_DECADES[0]]
+        self._zero = all_decimals * self._decades[-_DECADES[0]]
         self.total = 2 * self._positive + self._zero
 
     def _within(self, mantissas):
@@ -161,8 +161,8 @@ class Decimals:
 
     def _ends(self, mantissas, decades):
         """Starts and ends of the intervals of positive decimals, from the least one on."""
-        at = decades - _DECADES[0]
-        starts, weights = self._starts[at], np.array(self._decades, dtype=object)[at]
+        rows = decades - _DECADES[0]
+        starts, weights = self._starts[rows], np.array(self._decades, dtype=object)[rows]
         return tuple(
             starts + weights * self._within(sizes).astype(object)
             for sizes in (mantissas - 1, mantissas)
@@ -212,8 +212,8 @@ class Decimals:
         return 0.0 if place < self._zero else self._positive_at(place - self._zero)
 
     def _positive_at(self, place):
-        at = int(np.searchsorted(self._starts, place, side="right")) - 1
-        rest = (place - int(self._starts[at])) // self._decades[at]
+        index = int(np.searchsorted(self._starts, place, side="right")) - 1
+        rest = (place - int(self._starts[index])) // self._decades[index]
         low, high = _FIRST, _END - 1
         while low < high:
             middle = (low + high) // 2
@@ -221,7 +221,7 @@ class Decimals:
                 high = middle
             else:
                 low = middle + 1
-        return float(f"{low}e{_DECADES[at] - DIGITS + 1}")
+        return float(f"{low}e{_DECADES[index] - DIGITS + 1}")
 
     def spacing(self, value):
         """The distance between neighbouring decimals; 0 if these are all that doubles tell apart."""
@@ -357,7 +357,12 @@ class StepWeights:
     def __sub__(self, other):
         """Differences of logarithms of weights, of all candidates."""
         places = sorted({*self.starts, *other.starts})
-        return np.array([self.log_weight_at(one) - other.log_weight_at(one) for one in places])
+        return np.array(
+            [
+                self.log_weight_at(place_of_weight) - other.log_weight_at(place_of_weight)
+                for place_of_weight in places
+            ]
+        )
 
 
 @lru_cache(maxsize=256)
@@ -453,8 +458,8 @@ def count_digits(rows, values_of, place, heads):
     if place == 0:
         return np.bincount(digits, minlength=1 << _BITS)[None, :]
     begun = keys >> (shift + np.uint64(_BITS))
-    own = (digits[begun == np.uint64(head)] for head in heads)
-    return np.stack([np.bincount(one, minlength=1 << _BITS) for one in own])
+    blocks = (digits[begun == np.uint64(head)] for head in heads)
+    return np.stack([np.bincount(block, minlength=1 << _BITS) for block in blocks])
 
 
 def count_keys(rows, values_of, ranges):
@@ -500,19 +505,21 @@ def rank_values(table, values_of, reaches):
             counts = table.count(count_digits, values_of, place, known)
         up_to = np.cumsum(counts, axis=1)
         for i, (head, left) in enumerate(zip(heads, lefts, strict=True)):
-            own = up_to[known.index(head)]
-            digit = int(np.searchsorted(own, left, side="right"))
-            lefts[i] = left - int(own[digit - 1]) if digit else left
+            values_up_to = up_to[known.index(head)]
+            digit = int(np.searchsorted(values_up_to, left, side="right"))
+            lefts[i] = left - int(values_up_to[digit - 1]) if digit else left
             heads[i] = (head << _BITS) | digit
     ranges = list(zip(heads[::2], heads[1::2], strict=True))
     found = sorted(table.count(count_keys, values_of, ranges).items())
     keys = [key for key, _ in found]
     ranked = []
     for i, (low, high) in enumerate(ranges):
-        own = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
-        values = _values_of_keys([key for key, _ in own])
+        values_up_to = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
+        values = _values_of_keys([key for key, _ in values_up_to])
         n_below = ranks[2 * i] - lefts[2 * i]
-        ranked.append(Ranked(values, np.array([count for _, count in own]), n_below, total))
+        ranked.append(
+            Ranked(values, np.array([count for _, count in values_up_to]), n_below, total)
+        )
     return ranked
 
 
@@ -572,12 +579,12 @@ def run_weights(far, masses, log_odds_range, farther=0.0):
         What is added to ``a`` times the distances.
     """
     each = _exponentials(far, log_odds_range, farther)
-    return [mass * one for mass, one in zip(masses, each, strict=True)]
+    return [mass * weight for mass, weight in zip(masses, each, strict=True)]
 
 
 def _exponentials(far, log_odds_range, farther):
     exponents = np.minimum(_rate(log_odds_range) * far + farther, _FARTHEST)
-    return [int(one) for one in (np.exp(-exponents) * _SCALE).tolist()]
+    return [int(weight) for weight in (np.exp(-exponents) * _SCALE).tolist()]
 
 
 def _rate(log_odds_range):
@@ -622,10 +629,10 @@ def step_weights(ranked, quantile, log_odds_range, lines):
         masses = [high - low for low, high in itertools.pairwise(edges)]
         # Between values that are next to each other there is nothing.
         kept = [i for i, mass in enumerate(masses) if mass > 0]
-        own = [masses[i] for i in kept]
+        weights_of_kept = [masses[i] for i in kept]
         starts += [behind + edges[i] for i in kept]
-        weights += run_weights(far[kept], own, log_odds_range, farther)
-        lengths += own
+        weights += run_weights(far[kept], weights_of_kept, log_odds_range, farther)
+        lengths += weights_of_kept
         behind += line.total
     return StepWeights(starts, weights, lengths)
 
@@ -695,13 +702,13 @@ def draw_place(ranked, quantile, log_odds_range, lines, generator, of_one_row=Fa
 
     def release():
         # How many numbers it takes depends on the values, and what comes after it shall not.
-        own = child_generator(generator)  # Proposition 50.
+        child = child_generator(generator)  # Proposition 50.
         blocks, of_blocks = weighted_blocks()
         while True:
-            run, left = choose_weighted(of_blocks, own)  # Proposition 50.
-            block, place = blocks[run], left // blocks[run].most
+            run, remainder = choose_weighted(of_blocks, child)  # Proposition 50.
+            block, place = blocks[run], remainder // blocks[run].most
             weight = block.weight_at(block.start + place)
-            if integer_below(block.most, own) < weight:  # Proposition 50.
+            if integer_below(block.most, child) < weight:  # Proposition 50.
                 return block.behind + block.start + place
 
     def weights():
@@ -745,8 +752,10 @@ def _blocks(ranked, quantile, log_odds_range, lines):
         upper = _n_until(ranked.values, line, 0, edges[1:] - 1)
         each = partial(weight_at, line=line, farther=farther)
         most = exponentials(lower, upper, farther)
-        for start, length, own in zip(edges.tolist(), np.diff(edges).tolist(), most, strict=False):
-            yield _Block(behind, start, length, own, each)
+        for start, length, most_of_block in zip(
+            edges.tolist(), np.diff(edges).tolist(), most, strict=False
+        ):
+            yield _Block(behind, start, length, most_of_block, each)
         behind += line.total
 
 

@@ -94,10 +94,10 @@ def _draw(numerator, denominator, generator):
         remainder = int(generator.integers(numerator))  # Proposition 40.
         if not _bernoulli_exp(remainder, numerator, generator):
             continue
-        whole = 0
+        integer = 0
         while _bernoulli_exp(1, 1, generator):
-            whole += 1
-        size = (remainder + numerator * whole) // denominator
+            integer += 1
+        size = (remainder + numerator * integer) // denominator
         negative = bool(generator.integers(2))  # Proposition 40.
         if size or not negative:
             return -size if negative else size
@@ -140,9 +140,9 @@ def choose_weighted(weights, generator):
     left : int
         Uniform from 0 to that weight less 1, for a choice within.
     """
-    left = integer_below(sum(weights), generator)  # Propositions 34 and 50.
+    remainder = integer_below(sum(weights), generator)  # Propositions 34 and 50.
     for number, weight in enumerate(weights):
-        if left < weight:
-            return number, left
-        left -= weight
+        if remainder < weight:
+            return number, remainder
+        remainder -= weight
     raise AssertionError("a number below a sum is below one of its parts.")

@@ -123,7 +123,7 @@ def _normality(a, b):
     """The least of three p-values, times three."""
     if min(a.size, b.size) < _FEWEST_SCORES or min(np.ptp(a), np.ptp(b)) == 0:
         return 0.0
-    least = min(float(stats.normaltest(one).pvalue) for one in (a, b))
+    least = min(float(stats.normaltest(sample).pvalue) for sample in (a, b))
     ratio = float(fdtr(a.size - 1, b.size - 1, a.var(ddof=1) / b.var(ddof=1)))
     return min(1.0, 3.0 * min(least, 2.0 * min(ratio, 1.0 - ratio)))
 
@@ -265,12 +265,12 @@ def largest_probability(n_canaries, sizes, weight, mu):
     equal = sparse.hstack([*weights, sparse.csr_array((n, moved.shape[0]))])
     goal = np.zeros(at_most.shape[1])
     goal[:n][outcomes >= weight] = -1.0
-    found = linprog(goal, at_most.tocsr(), limits, equal.tocsr(), np.zeros(n), method="highs-ds")
-    if not found.success:
+    solution = linprog(goal, at_most.tocsr(), limits, equal.tocsr(), np.zeros(n), method="highs-ds")
+    if not solution.success:
         return 1.0  # What was not solved refutes nothing.
     # A solver is not exact. Prices of conditions bound the maximum, whatever they are, with the most that all
     # of a kind of variable can be together where their prices are too low.
-    paid, other = np.maximum(-found.ineqlin.marginals, 0.0), -found.eqlin.marginals
+    paid, other = np.maximum(-solution.ineqlin.marginals, 0.0), -solution.eqlin.marginals
     too_low = np.maximum(-goal - at_most.T @ paid - equal.T @ other, 0.0)
     of_outcomes, moves = np.split(too_low, [(1 + len(sizes)) * n])
     extra = of_outcomes.reshape(-1, n).max(axis=1) @ np.r_[1.0, sizes]
@@ -342,19 +342,21 @@ class AuditResult:
     @property
     def verdict(self) -> str:
         """The result in a few sentences."""
-        found = (
+        meaning = (
             f"With {100 * self.confidence:g}% confidence, epsilon is at least "
             f"{self.epsilon_lower_bound:.3g} at delta = {self.delta:.3g}"
         )
         if self.claimed_epsilon is None:
-            return f"{found}. Nothing is claimed that it could be compared with. {self._at_best()}."
+            return (
+                f"{meaning}. Nothing is claimed that it could be compared with. {self._at_best()}."
+            )
         claimed = f"the claimed {self.claimed_epsilon:.3g}"
         if self.contradicts:
             return (
-                f"{found}: more than {claimed}. The claim is wrong, or the records that were exchanged are "
+                f"{meaning}: more than {claimed}. The claim is wrong, or the records that were exchanged are "
                 f"no neighbours, or releases were not independent. {self._at_best()}."
             )
-        text = f"{found}: no contradiction to {claimed}, and no proof of it. {self._at_best()}"
+        text = f"{meaning}: no contradiction to {claimed}, and no proof of it. {self._at_best()}"
         if self.largest_possible <= self.claimed_epsilon and math.isfinite(self.largest_possible):
             return f"{text}: take more runs, or more canaries."
         return f"{text}."
@@ -459,8 +461,8 @@ def audit_scores(
 
 
 def _checked(scores, neighboring_scores):
-    both = [np.asarray(one, dtype=float).ravel() for one in (scores, neighboring_scores)]
-    if min(one.size for one in both) < 8 or any(np.isnan(one).any() for one in both):
+    both = [np.asarray(sample, dtype=float).ravel() for sample in (scores, neighboring_scores)]
+    if min(sample.size for sample in both) < 8 or any(np.isnan(sample).any() for sample in both):
         raise ValueError(
             "an audit needs at least eight scores on each side, and none that is missing: repeat the release "
             "more often."
@@ -481,10 +483,10 @@ def _normal_bound(a, b, error):
     """A bound on ``mu`` for normal scores, or None if they are not, and what to note."""
     if not np.isfinite(np.concatenate([a, b])).all():
         return None, ("Infinite scores are not normal: the bound is that for scores of any law.",)
-    found = audit_separation(a, b)
-    if not found.is_normal:
+    separation = audit_separation(a, b)
+    if not separation.is_normal:
         return None, (
-            f"Scores do not look normal with equal variances (p = {found.normality:.2g}, less than "
+            f"Scores do not look normal with equal variances (p = {separation.normality:.2g}, less than "
             f"{LEAST_NORMALITY:g}): the bound is that for scores of any law.",
         )
     return least_separation(a, b, error), ("The bound is for normal scores, which these may be.",)
@@ -498,8 +500,8 @@ class _Epsilon:
 
     def __call__(self, p, q):
         with np.errstate(all="ignore"):
-            found = np.log(np.maximum(p - self.delta, 0.0)) - np.log(q)
-        return np.maximum(found, 0.0)
+            log_ratios = np.log(np.maximum(p - self.delta, 0.0)) - np.log(q)
+        return np.maximum(log_ratios, 0.0)
 
 
 def _mu(p, q):
@@ -543,21 +545,21 @@ def _at_choice(sides, error, bound):
     """The bound at the threshold that the first scores choose."""
     best = -1.0
     for above, below in sides:
-        first, other = (one[: int(_CHOOSING * one.size)] for one in (above, below))
-        left = above.size - first.size, below.size - other.size
+        first, other = (sample[: int(_CHOOSING * sample.size)] for sample in (above, below))
+        n_left = above.size - first.size, below.size - other.size
         # Of the rest there will be about as many above; a little less is more likely to hold.
         thresholds = np.concatenate([[-np.inf], np.unique(np.concatenate([first, other]))])
         over, wrong = (
-            one.size - np.searchsorted(np.sort(one), thresholds, side="right")
-            for one in (first, other)
+            sample.size - np.searchsorted(np.sort(sample), thresholds, side="right")
+            for sample in (first, other)
         )
-        p = _at_least(over * left[0] / first.size, left[0], 0.5 * error)
-        q = _at_most((wrong + 0.5) / (other.size + 1) * left[1], left[1], 0.5 * error)
+        p = _at_least(over * n_left[0] / first.size, n_left[0], 0.5 * error)
+        q = _at_most((wrong + 0.5) / (other.size + 1) * n_left[1], n_left[1], 0.5 * error)
         values = bound(p, q)
         if values.max() > best:
-            best, at = values.max(), thresholds[values.argmax()]
+            best, threshold = values.max(), thresholds[values.argmax()]
             rest = above[first.size :], below[other.size :]
-    over, wrong = ((one > at).sum() for one in rest)
+    over, wrong = ((sample > threshold).sum() for sample in rest)
     return bound(
         _at_least(over, rest[0].size, 0.5 * error), _at_most(wrong, rest[1].size, 0.5 * error)
     )

@@ -110,8 +110,8 @@ def _numbers(X):
 
 
 def _has_norm(estimator):
-    own = estimator.get_params(deep=False).get("data_norm")
-    return isinstance(own, Real) and math.isfinite(own)
+    data_norm = estimator.get_params(deep=False).get("data_norm")
+    return isinstance(data_norm, Real) and math.isfinite(data_norm)
 
 
 def _rows(estimator, X, n_canaries, generator):
@@ -131,8 +131,8 @@ def _corner(X, n_canaries, side):
 
 def _extremes(estimator, y):
     """The two labels, or responses, that are farthest apart."""
-    own = estimator.get_params(deep=True)
-    for name, value in own.items():
+    parameters = estimator.get_params(deep=True)
+    for name, value in parameters.items():
         last = name.rpartition("__")[2]
         if last == "max_count" and isinstance(value, Real):
             return 0, value
@@ -192,11 +192,14 @@ def _learnt(released, canaries):
     """The parameters that a transformer has learnt, along the canaries."""
     n = len(canaries.X_in)
     if hasattr(released, "categories_"):
-        kept = [set(one) for one in released.categories_]
+        kept = [set(categories) for categories in released.categories_]
         rows = np.asarray(canaries.X_in, dtype=object)
         return np.array(
             [
-                sum(canonical(cell) in own for cell, own in zip(row, kept, strict=True))
+                sum(
+                    canonical(cell) in categories
+                    for cell, categories in zip(row, kept, strict=True)
+                )
                 for row in rows
             ],
             dtype=float,
@@ -400,12 +403,12 @@ def _of_directions(n_canaries, n_directions):
     """A tuple with a note if canaries are more than a model can tell apart, else an empty one."""
     if n_canaries <= n_directions:
         return ()
-    one = n_directions == 1
-    what = "a single number or column" if one else f"{n_directions} columns"
+    is_single = n_directions == 1
+    what = "a single number or column" if is_single else f"{n_directions} columns"
     return (
         f"{n_canaries} canaries share {what} and hide each other, so that it finds far less than that: "
-        f"take n_canaries={n_directions}{'' if one else ' or fewer'}, and more runs, e.g. n_canaries=1, "
-        "n_runs=1000.",
+        f"take n_canaries={n_directions}{'' if is_single else ' or fewer'}, and more runs, e.g. "
+        "n_canaries=1, n_runs=1000.",
     )
 
 
@@ -421,10 +424,10 @@ def _table(X, y, canaries, coins):
 def _adds(estimator):
     """Whether neighbouring tables have a record more or less."""
     if hasattr(estimator, "get_params"):
-        own = estimator.get_params(deep=True)
+        parameters = estimator.get_params(deep=True)
     else:
-        own = getattr(estimator, "keywords", {})
-    relations = {v for name, v in own.items() if name.endswith("neighboring_relation")}
+        parameters = getattr(estimator, "keywords", {})
+    relations = {v for name, v in parameters.items() if name.endswith("neighboring_relation")}
     return "add_or_remove_one" in relations
 
 
@@ -459,7 +462,11 @@ def _run(estimator, table, seed):
 
 def parameters_named(name, estimator):
     """The parameters of that name of an estimator, and of those that it holds."""
-    return [own for own in estimator.get_params(deep=True) if own.rpartition("__")[2] == name]
+    return [
+        parameter
+        for parameter in estimator.get_params(deep=True)
+        if parameter.rpartition("__")[2] == name
+    ]
 
 
 def claimed_cost(released):
@@ -499,11 +506,14 @@ def _judged(claims, scores, inside, delta, confidence, claim):
     if claim == "mu":
         mu = mu_of_scores(scores, inside, error)
         bound, most = (
-            gaussian_epsilon(own, delta) for own in (mu, mu_of_scores(best, inside, error))
+            gaussian_epsilon(mu_bound, delta)
+            for mu_bound in (mu, mu_of_scores(best, inside, error))
         )
     else:
         mu = None
-        bound, most = (epsilon_of_scores(own, inside, delta, error) for own in (scores, best))
+        bound, most = (
+            epsilon_of_scores(mu_bound, inside, delta, error) for mu_bound in (scores, best)
+        )
     return AuditResult(
         float(bound),
         delta,

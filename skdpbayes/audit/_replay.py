@@ -76,44 +76,44 @@ def differences(first, second):
 
 def compared(first, second):
     """The `Comparison` of two objects, with at most twenty parts that differ."""
-    found = Comparison([], [], [])
+    comparison = Comparison([], [], [])
     # Pairs are kept, since others that are made later could have the addresses of these.
-    seen: dict[tuple[int, int], tuple] = {}
+    visited: dict[tuple[int, int], tuple] = {}
     waiting = [("", first, second)]
-    while waiting and len(found.differing) < _MOST:
+    while waiting and len(comparison.differing) < _MOST:
         path, a, b = waiting.pop(0)
         name = path or "the result"
-        if (id(a), id(b)) in seen:
+        if (id(a), id(b)) in visited:
             continue
-        seen[id(a), id(b)] = a, b
+        visited[id(a), id(b)] = a, b
         if _is_private_generator(a) or _is_private_generator(b):
-            found.generators.append(name)
+            comparison.generators.append(name)
             continue
         if a is b:
             continue
         if type(a) is not type(b):
-            found.differing.append(name)
+            comparison.differing.append(name)
             continue
         try:
             parts = _parts(a, b)
         except _NotCovered:
             kind = type(a)
-            found.unseen.append(f"{name} ({kind.__module__}.{kind.__qualname__})")
+            comparison.unseen.append(f"{name} ({kind.__module__}.{kind.__qualname__})")
             continue
         if parts is None:
-            found.differing.append(name)
+            comparison.differing.append(name)
         else:
             waiting += [(path + suffix, *pair) for suffix, pair in parts]
-    return found
+    return comparison
 
 
-def _is_private_generator(one):
+def _is_private_generator(generator):
     """Whether private noise may come from it: whoever holds it may compute what was drawn."""
-    if isinstance(one, np.random.Generator):
-        one = one.bit_generator
-    elif isinstance(one, np.random.RandomState):
-        one = one._bit_generator  # type: ignore[attr-defined]
-    return type(one).__name__ == "AESCounter"
+    if isinstance(generator, np.random.Generator):
+        generator = generator.bit_generator
+    elif isinstance(generator, np.random.RandomState):
+        generator = generator._bit_generator  # type: ignore[attr-defined]
+    return type(generator).__name__ == "AESCounter"
 
 
 def _parts(a, b):
@@ -148,7 +148,7 @@ def _parts(a, b):
     if isinstance(a, (types.FunctionType, types.CellType, *_BOUND)):
         return _function_parts(a, b)
     if isinstance(a, types.GeneratorType):
-        frames = [getattr(one.gi_frame, "f_locals", {}) for one in (a, b)]
+        frames = [getattr(generator.gi_frame, "f_locals", {}) for generator in (a, b)]
         return None if a.gi_code != b.gi_code else [(".gi_frame", tuple(map(dict, frames)))]
     if isinstance(a, _VIEWS):
         return [("", (list(a), list(b))), (".mapping", (dict(a.mapping), dict(b.mapping)))]
@@ -170,7 +170,10 @@ def _parts(a, b):
         raise _NotCovered
     if isinstance(a, type):
         # A class that a fit has made, since two fits have one each.
-        both = [{k: v for k, v in vars(one).items() if k not in _OF_CLASSES} for one in (a, b)]
+        both = [
+            {k: v for k, v in vars(generator).items() if k not in _OF_CLASSES}
+            for generator in (a, b)
+        ]
         return [(".__dict__", (both[0], both[1]))]
     return _added([("", (_copied(a), _copied(b)))], _of_attributes(a, b))
 
@@ -181,7 +184,7 @@ _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
 def _function_parts(a, b):
     """Pairs of what two functions, or cells, enclose; None if the functions differ."""
     if isinstance(a, types.CellType):
-        full = [_content(one) for one in (a, b)]
+        full = [_content(function) for function in (a, b)]
         return [("", (full[0], full[1]))]
     if isinstance(a, _BOUND):
         if a.__name__ != b.__name__:
@@ -222,23 +225,23 @@ def _added(parts, attributes):
 
 
 def _of_attributes(a, b):
-    own, other = _attributes(a), _attributes(b)
-    if own.keys() != other.keys():
+    attributes, other = _attributes(a), _attributes(b)
+    if attributes.keys() != other.keys():
         return None
-    return [(f".{name}", (value, other[name])) for name, value in own.items()]
+    return [(f".{name}", (value, other[name])) for name, value in attributes.items()]
 
 
-def _attributes(one):
-    slots = [vars(kind).get("__slots__", ()) for kind in type(one).__mro__]
-    names = [name for own in slots for name in ([own] if isinstance(own, str) else own)]
-    held = {name: getattr(one, name) for name in names if hasattr(one, name)}
-    return {**held, **getattr(one, "__dict__", {})}
+def _attributes(instance):
+    slots = [vars(kind).get("__slots__", ()) for kind in type(instance).__mro__]
+    names = [name for slot in slots for name in ([slot] if isinstance(slot, str) else slot)]
+    held = {name: getattr(instance, name) for name in names if hasattr(instance, name)}
+    return {**held, **getattr(instance, "__dict__", {})}
 
 
-def _copied(one):
+def _copied(value):
     """State from which an object would be copied, by ``__reduce_ex__``, slots and compiled parts included."""
     try:
-        made_of = one.__reduce_ex__(4)
+        made_of = value.__reduce_ex__(4)
     except Exception as error:
         raise _NotCovered from error
     if isinstance(made_of, str):
@@ -279,16 +282,16 @@ def check_costs(cost, movements, max_records=1):
         return [("not covered", "the cost is infinite, so that nothing is claimed")], False
     if cost.selection_events:
         text = "the number of runs that a selection costs; the releases of each were compared"
-        return [("not covered", text)], None not in [one.charged for one, _ in movements]
-    found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
-    found += _batches(cost, movements) + _thresholds(cost, movements, max_records)
+        return [("not covered", text)], None not in [release.charged for release, _ in movements]
+    findings = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
+    findings += _batches(cost, movements) + _thresholds(cost, movements, max_records)
     for name, text in (
         ("counted", "steps on batches, which are charged for"),
         ("rho", "a part that is known as zCDP only"),
     ):
         if getattr(cost, name):
-            found.append(("not covered", text))
-    return found, all(kind != "not covered" for kind, _ in found)
+            findings.append(("not covered", text))
+    return findings, all(kind != "not covered" for kind, _ in findings)
 
 
 def check_cost_of_persons(cost, movements):
@@ -302,16 +305,18 @@ def check_cost_of_persons(cost, movements):
     """
     if cost.is_nothing or cost.selection_events:
         return []
-    mu = math.hypot(*(own for one, own in movements if one.kind in ("gaussian", "counts")), 0.0)
-    n_drawn = sum(one.kind == "choice" for one, _ in movements)
+    mu = math.hypot(
+        *(shift for release, shift in movements if release.kind in ("gaussian", "counts")), 0.0
+    )
+    n_drawn = sum(release.kind == "choice" for release, _ in movements)
     n_paid = sum(bit.count for bit in cost.decisions)
-    found = []
+    findings = []
     if mu > cost.mu * _COST_TOLERANCE:
         text = f"a person moved Gaussian releases by mu = {mu:.6g}, and they cost {cost.mu:.6g}"
-        found.append(("cost", text))
+        findings.append(("cost", text))
     if n_drawn > n_paid:
-        found.append(("cost", f"{n_drawn} choices, of which {n_paid} are charged for a person"))
-    return found
+        findings.append(("cost", f"{n_drawn} choices, of which {n_paid} are charged for a person"))
+    return findings
 
 
 def _groups(movements, kind):
@@ -331,11 +336,11 @@ def _gaussian(cost, movements):
     if paid > limit * _COST_TOLERANCE:
         mu = math.sqrt(paid)
         return [("cost", f"Gaussian releases are charged mu = {mu:.6g}, and cost {cost.mu:.6g}")]
-    of_counts = [own for passage, own in movements if passage.kind == "counts"]
+    of_counts = [shift for passage, shift in movements if passage.kind == "counts"]
     if of_counts:
-        moved = math.fsum(own**2 for own in of_counts)
-        left = (limit - paid) * _COST_TOLERANCE
-        return [] if moved <= left else [("sensitivity", "counts moved by more than is charged")]
+        moved = math.fsum(shift**2 for shift in of_counts)
+        allowed = (limit - paid) * _COST_TOLERANCE
+        return [] if moved <= allowed else [("sensitivity", "counts moved by more than is charged")]
     if paid < limit * (1.0 - _LEFT):
         text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the door"
         return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
@@ -344,7 +349,7 @@ def _gaussian(cost, movements):
 
 def _batches(cost, movements):
     """Compare steps on batches, each with what it is charged, and how often the record was in one."""
-    steps = [(passage, own) for passage, own in movements if passage.kind == "batch"]
+    steps = [(passage, shift) for passage, shift in movements if passage.kind == "batch"]
     if len(steps) < sum(part.count for part in cost.sampled):
         return [("not covered", "steps on batches, which are charged for")]
     if not steps:
@@ -356,10 +361,10 @@ def _batches(cost, movements):
     if (
         len(drawn) > len(paid)
         or rates != {part.sampling_rate for part in cost.sampled}
-        or any(own > charge * _COST_TOLERANCE for own, charge in zip(drawn, paid, strict=True))
+        or any(shift > charge * _COST_TOLERANCE for shift, charge in zip(drawn, paid, strict=True))
     ):
         return [("cost", f"{len(drawn)} steps on batches, of which {len(paid)} are charged for")]
-    text = check_rate([own / passage.charged for passage, own in steps], max(rates))
+    text = check_rate([shift / passage.charged for passage, shift in steps], max(rates))
     return [("sensitivity", text)] if text else []
 
 
@@ -376,14 +381,14 @@ def check_rate(shares, rate):
 def _thresholds(cost, movements, max_records):
     """Compare with what they cost how likely values of a single record, or person, reach thresholds."""
     counts = [passage for passage, _ in movements if passage.kind == "counts" and passage.noise]
-    if any(one.threshold is None for one in counts):
+    if any(release.threshold is None for release in counts):
         return [("not covered", "a threshold of counts, or their noise")]
     moves = (
         sensitivity_factor(between_rows(cost.neighboring_relation))
         if max_records == 1
         else 2 * max_records
     )
-    kept = [norm.sf((one.threshold - max_records) / one.noise) for one in counts]
+    kept = [norm.sf((release.threshold - max_records) / release.noise) for release in counts]
     # Propositions 51 and 53.
     likely = math.fsum(f / (1.0 - f) if f < 1.0 else math.inf for f in kept) * moves
     if likely > cost.failure_probability * _COST_TOLERANCE:
@@ -403,7 +408,7 @@ def _choices(cost, movements):
     if len(drawn) < len(paid):
         return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the door")]
     ranges = zip(drawn, [*paid, *[0.0] * (len(drawn) - len(paid))], strict=True)
-    if any(own > most * _COST_TOLERANCE for own, most in ranges):
+    if any(charged > most * _COST_TOLERANCE for charged, most in ranges):
         return [("cost", f"{len(drawn)} choices, of which {len(paid)} are charged for")]
     return []
 
@@ -501,7 +506,7 @@ class Recorder:
         if passage.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
             self.noises.append((len(self.noted), "the same each time that it is drawn"))
             return
-        shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
+        shifted = [((draw - passage.statistic) / deviations)[counted] for draw in draws]
         noise = np.concatenate(shifted)
         size = noise.size
         if passage.kind != "laplace":
@@ -522,7 +527,7 @@ class Recorder:
         middles = np.cumsum(probabilities) - 0.5 * probabilities
         bins = np.minimum((middles * _BINS).astype(int), _BINS - 1)
         drawn = [
-            bins[place(one)] for one in (released, *(release() for _ in range(_DRAWS["choice"])))
+            bins[place(draw)] for draw in (released, *(release() for _ in range(_DRAWS["choice"])))
         ]
         counts = np.bincount(drawn, minlength=_BINS)
         expected = np.bincount(bins, probabilities, minlength=_BINS)
@@ -537,13 +542,13 @@ class Recorder:
         probes = [((n, place), n) for place in range(n_times) for n in dict.fromkeys(at)]
         kept = [n for n, _ in passage.alone(probes)]
         n_draws = 1 + n_times // (1 + len(passage.statistic))
-        again = [one for _ in range(n_draws) for one in release()]
+        again = [draw for _ in range(n_draws) for draw in release()]
         real = list(passage.statistic.items())
         for times, counted, values in (
             (n_times, kept, [(n, n) for n in dict.fromkeys(at)]),
             (n_draws, again, real),
         ):
-            often = [sum(one == value for one in counted) for value, _ in values]
+            often = [sum(draw == value for draw in counted) for value, _ in values]
             ends = np.array([threshold - count for _, count in values])
             if _is_unlikely(often, times, norm.sf(ends / scale)):
                 text = "another than is said: values are kept too often or too rarely for the threshold"
@@ -760,7 +765,7 @@ def with_record(columns, index, record):
     parts = {name: _part(record, name) for name in columns}
     for name, part in parts.items():
         _check_part(name, columns[name], index, part)
-    return {name: _with_value(one, index, parts[name]) for name, one in columns.items()}
+    return {name: _with_value(column, index, parts[name]) for name, column in columns.items()}
 
 
 def _part(record, name):
@@ -867,7 +872,7 @@ class ReplayResult:
     @property
     def violations(self) -> tuple[Finding, ...]:
         """Findings of what is wrong, without what is not covered."""
-        return tuple(one for one in self.findings if one.kind != "not covered")
+        return tuple(finding for finding in self.findings if finding.kind != "not covered")
 
     def __str__(self):
         head = (
@@ -875,7 +880,7 @@ class ReplayResult:
             f"moved one by up to {100 * self.largest_share:.3g}% of what is charged, and the size of "
             f"noise was looked at in {self.n_looked_at}"
         )
-        return "\n".join([head, *(f"  {one}" for one in self.findings)])
+        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
 
 def replay(
@@ -949,7 +954,7 @@ def replay(
             "record that takes its place."
         )
     columns = {"X": X, "y": y, **fit_params}
-    columns = {name: frame_of(one) for name, one in columns.items() if one is not None}
+    columns = {name: frame_of(column) for name, column in columns.items() if column is not None}
     others = with_record(columns, index, record)
     with rows_in_order():  # Of persons: what is compared holds for any order.
         first = _run(estimator, columns, seed, Recorder())
@@ -986,10 +991,12 @@ def _run(estimator, columns, seed, listener):
                 alone = dict.fromkeys(parameters_named("n_jobs", released), 1)
                 released.set_params(**seeds, **alone).fit(**columns)
             else:
-                own = [columns[name] for name in ("X", "y") if name in columns]
-                others = {name: one for name, one in columns.items() if name not in ("X", "y")}
+                rows_and_labels = [columns[name] for name in ("X", "y") if name in columns]
+                others = {
+                    name: column for name, column in columns.items() if name not in ("X", "y")
+                }
                 seeds = {} if seed is None else {"random_state": seed}
-                released = estimator(*own, **others, **seeds)
+                released = estimator(*rows_and_labels, **others, **seeds)
         except Enough:
             pass
         except Exception as raised:
@@ -1031,7 +1038,7 @@ def _compared(first, second, unseen):
             if _alike(a, b)
         ]
         of_cost, is_all = _of_costs(first.released, persons, movements)
-        findings += [Finding(*one) for one in of_cost]
+        findings += [Finding(*finding_fields) for finding_fields in of_cost]
         if is_all and not second.listener.others:
             held = compared(first.released, second.released)
             for names, kind, text in (
@@ -1077,8 +1084,8 @@ def _repeated_keys(runs):
     states = [state for run in runs for state in run.listener.states]
     if len(set(states)) == len(states):
         return []
-    own = [len(set(run.listener.states)) < len(run.listener.states) for run in runs]
-    where = "two releases of one fit" if any(own) else "two fits"
+    repeats = [len(set(run.listener.states)) < len(run.listener.states) for run in runs]
+    where = "two releases of one fit" if any(repeats) else "two fits"
     return [Finding("noise", f"of {where} without a seed is of the same random numbers")]
 
 
@@ -1111,7 +1118,7 @@ def _changed_globals(before, after):
 
 def _of_draws_again(first, second, steps):
     """Shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
-    shares, found, rates = [], [], []
+    shares, findings, rates = [], [], []
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if a.again is None or b.again is None or not _alike(a, b) or not a.passage.charged:
             continue
@@ -1120,21 +1127,21 @@ def _of_draws_again(first, second, steps):
         shares.append(float(shifts.max()))
         if not shares[-1] <= _SUM_TOLERANCE:
             text = f"release {number}, drawn again, moved by {shares[-1]:.4g} times what is charged"
-            found.append(Finding("sensitivity", text))
+            findings.append(Finding("sensitivity", text))
         if a.passage.kind == "batch":
             rates.append((a.passage.rate, shifts))
     if rates:
         text = check_rate(np.concatenate([shifts for _, shifts in rates]), rates[0][0])
-        found += [Finding("sensitivity", text)] if text else []
-    return shares, found
+        findings += [Finding("sensitivity", text)] if text else []
+    return shares, findings
 
 
 def _of_order(recorder, follower):
-    found = [Finding("releases", f"release {n}: {text}") for n, text in follower.others]
+    findings = [Finding("releases", f"release {n}: {text}") for n, text in follower.others]
     sizes = len(recorder.noted), len(follower.noted)
     if sizes[0] != sizes[1]:
-        found.append(Finding("releases", f"{sizes[0]} in one run and {sizes[1]} in the other"))
-    return found
+        findings.append(Finding("releases", f"{sizes[0]} in one run and {sizes[1]} in the other"))
+    return findings
 
 
 def _alike(a, b):
@@ -1148,19 +1155,23 @@ def _of_costs(released, persons, movements):
     if persons is None:
         return check_costs(claimed_cost(released)[0], movements)
     # What a row costs a person is said once for steps that read one row of each, and once for others.
-    plan, found, is_all = released.plan_, [], True
+    plan, findings, is_all = released.plan_, [], True
     claims = [(False, persons.cost_of_rows)]
     if getattr(plan, "of_one_row", ()):
         claims = [(False, plan.cost_of_all_rows), (True, plan.cost_of_one_row)]
     elif any(passage.of_one_row for passage, _ in movements):
-        found.append(("cost", "one row of each person is read where nothing is planned for that"))
+        findings.append(
+            ("cost", "one row of each person is read where nothing is planned for that")
+        )
     for of_one_row, cost in claims:
-        own = [one for one in movements if one[0].of_one_row == of_one_row]
-        of_these, all_of_these = check_costs(cost, own, persons.max_rows)
-        found, is_all = found + of_these, is_all and all_of_these
+        selected = [movement for movement in movements if movement[0].of_one_row == of_one_row]
+        of_these, all_of_these = check_costs(cost, selected, persons.max_rows)
+        findings, is_all = findings + of_these, is_all and all_of_these
     steps = plan_group_privacy_factor(persons)
-    moved_by = [(one, own * _steps_of(one, steps)) for one, own in movements]
-    return found + check_cost_of_persons(plan.cost, moved_by), is_all
+    moved_by = [
+        (movement, selected * _steps_of(movement, steps)) for movement, selected in movements
+    ]
+    return findings + check_cost_of_persons(plan.cost, moved_by), is_all
 
 
 def _steps_of(passage, steps):
@@ -1173,17 +1184,17 @@ def _of_sensitivities(first, second, steps):
 
     Releases are charged for rows, of which a person who is protected moves them as far as ``steps``.
     """
-    shares, found, so_far = [], [], 0.0
+    shares, findings, so_far = [], [], 0.0
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if not _alike(a, b) or a.passage.charged is None:
             continue
-        own, passage = moved(a.passage, b.passage) / _steps_of(a.passage, steps), a.passage
+        shift, passage = moved(a.passage, b.passage) / _steps_of(a.passage, steps), a.passage
         if passage.is_joint:
-            own = math.hypot(so_far, own) if passage.kind == "gaussian" else so_far + own
-        so_far = own
-        share = own / passage.charged if passage.charged > 0 else math.inf * (own > 0)
+            shift = math.hypot(so_far, shift) if passage.kind == "gaussian" else so_far + shift
+        so_far = shift
+        share = shift / passage.charged if passage.charged > 0 else math.inf * (shift > 0)
         shares.append(share)
         if not share <= _SUM_TOLERANCE:
             text = f"release {number} ({passage.kind}) moved by {share:.4g} times what is charged"
-            found.append(Finding("sensitivity", text))
-    return shares, found
+            findings.append(Finding("sensitivity", text))
+    return shares, findings

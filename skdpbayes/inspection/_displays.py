@@ -539,13 +539,15 @@ def _epsilon_param(settings, param):
         if param not in names:
             raise ValueError(f"param={param!r} is not in the search, which varied {names}.")
         return param
-    found = [name for name in names if name == "epsilon" or name.endswith("__epsilon")]
-    if len(found) != 1:
+    matches = [name for name in names if name == "epsilon" or name.endswith("__epsilon")]
+    if len(matches) != 1:
         many = (
-            f"several parameters may hold epsilon, {found}" if found else "none is called epsilon"
+            f"several parameters may hold epsilon, {matches}"
+            if matches
+            else "none is called epsilon"
         )
         raise ValueError(f"The search varied {names}, and {many}: name the right one with param.")
-    return found[0]
+    return matches[0]
 
 
 def _score(cv_results, score):

@@ -138,21 +138,21 @@ def average_marginal_effects(
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
     codes = codes_of(estimator, frame, categorical)
-    found, index = [], []
+    effects, index = [], []
     for name in wanted:
         for contrast, upper, lower, width in _changes(frame[name], name in codes):
             ends = [frame.assign(**{name: values}) for values in (upper, lower)]
             means = [_mean(estimator, model, draws, end, shares) for end in ends]
-            found.append((means[0] - means[1]) / width)
+            effects.append((means[0] - means[1]) / width)
             index.append((name, contrast))
-            if not found[-1].any():
+            if not effects[-1].any():
                 warn(
                     f"the effect {contrast!r} of {name!r} is 0 in all draws: the model does not follow this "
                     "column, or all of these rows are beyond its bounds, or without its levels."
                 )
-    if not found:
+    if not effects:
         raise ValueError(f"nothing varies: {wanted} have one level in X_public each.")
-    return _table(np.stack(found, axis=2), index, model, level)
+    return _table(np.stack(effects, axis=2), index, model, level)
 
 
 def responses(model, draws, design):
@@ -391,7 +391,7 @@ def to_marginaleffects(
     draws = draws_of(model, n_draws, random_state)
     frame = public_frame(X_public, estimator)
     codes = [
-        one for one in codes_of(estimator, frame, categorical) if is_numeric_column(frame[one])
+        name for name in codes_of(estimator, frame, categorical) if is_numeric_column(frame[name])
     ]
     return kind(estimator, model, draws, frame, response, codes)
 
@@ -483,5 +483,7 @@ def _column(pl, name, column, is_code):
     """A column for polars; categories have the same order as in `average_marginal_effects`."""
     if is_numeric_column(column) and not is_code:
         return pl.Series(name, column.tolist())
-    texts = [None if lost else str(one) for one, lost in zip(column, column.isna(), strict=True)]
+    texts = [
+        None if lost else str(value) for value, lost in zip(column, column.isna(), strict=True)
+    ]
     return pl.Series(name, texts, dtype=pl.Enum(list(map(str, sorted_levels(column)))))

@@ -83,20 +83,20 @@ def indicators_of(step, before, names):
     names : sequence of str
         Names of the columns before it.
     """
-    found: dict[str, Indicators | None] = dict.fromkeys(before)
+    indicators: dict[str, Indicators | None] = dict.fromkeys(before)
     if isinstance(step, FormulaEncoder):
-        return found | _of_formula(step)
+        return indicators | _of_formula(step)
     if isinstance(step, DPOneHotEncoder):
         levels = [(step._levels(j), None) for j in range(len(names))]
     elif isinstance(step, OneHotEncoder):
         levels = [_of_column(step, j) for j in range(len(names))]
     else:
-        return found
+        return indicators
     called = iter(step.get_feature_names_out(np.asarray(names, dtype=object)))
     for column, (some, dropped) in zip(names, levels, strict=True):
         kept = [None if j == dropped else str(next(called)) for j in range(len(some))]
-        found[column] = Indicators(tuple(some), tuple(kept))
-    return found
+        indicators[column] = Indicators(tuple(some), tuple(kept))
+    return indicators
 
 
 def _of_column(step, j):
@@ -113,25 +113,25 @@ def _of_column(step, j):
 
 
 def _of_formula(step):
-    found: dict[str, Indicators | None] = {}
+    indicators: dict[str, Indicators | None] = {}
     terms = step._terms()
     for factor in (factor for term in terms for factor in term if isinstance(factor, Levels)):
         names = dict(zip(factor.kept, factor.names, strict=True))
-        found[factor.column] = Indicators(factor.levels, tuple(map(names.get, factor.levels)))
+        indicators[factor.column] = Indicators(factor.levels, tuple(map(names.get, factor.levels)))
     for term in terms:
         if len(term) > 1:
-            found |= {factor.column: None for factor in term if isinstance(factor, Levels)}
-    return found
+            indicators |= {factor.column: None for factor in term if isinstance(factor, Levels)}
+    return indicators
 
 
-def with_references(draws, names, found, raw, reference_levels):
+def with_references(draws, names, affine, raw, reference_levels):
     """Draws and names of effects in which levels are compared with references.
 
     Parameters
     ----------
     draws : ndarray of shape (n_draws, n_blocks, n_features + fit_intercept)
     names : list of str of length n_features
-    found : Affine
+    affine : Affine
         Of the columns of the last step.
     raw : bool
         Whether other columns than indicators are in their own units.
@@ -146,18 +146,18 @@ def with_references(draws, names, found, raw, reference_levels):
         Those of ``names`` that are references.
     """
     d = len(names)
-    effects, constant = draws[:, :, :d] @ found.matrix, draws[:, :, d:].sum(axis=2)
-    reaches = found.matrix != 0
-    taken = np.zeros(len(found.names), dtype=bool)
+    effects, constant = draws[:, :, :d] @ affine.matrix, draws[:, :, d:].sum(axis=2)
+    reaches = affine.matrix != 0
+    taken = np.zeros(len(affine.names), dtype=bool)
     groups: dict[int, list] = {}
     references = []
     for column, level in _checked(reference_levels).items():
-        one = _known(found, column)
-        places = [None if name is None else found.names.index(name) for name in one.names]
+        levels = _known(affine, column)
+        places = [None if name is None else affine.names.index(name) for name in levels.names]
         shown = places if raw else [_last(reaches, place) for place in places]
-        called = _called(one, column, found.names if raw else names, shown)
+        called = _called(levels, column, affine.names if raw else names, shown)
         each = [np.zeros_like(constant) if p is None else effects[:, :, p] for p in places]
-        place = one.place(column, level)
+        place = levels.place(column, level)
         reference = each[place]
         order = [place, *(j for j in range(len(each)) if j != place)]
         references.append(f"{called[place]} (reference)")
@@ -167,12 +167,12 @@ def with_references(draws, names, found, raw, reference_levels):
         taken[[p for p in places if p is not None]] = True
         constant = constant + reference
     if raw:
-        rest, others, values = ~taken & reaches.any(axis=0), found.names, effects
-        constant = constant + draws[:, :, :d] @ found.shift
+        rest, others, values = ~taken & reaches.any(axis=0), affine.names, effects
+        constant = constant + draws[:, :, :d] @ affine.shift
     else:
         bound = reaches[:, taken].any(axis=1)
         rest, others, values = ~bound, names, draws[:, :, :d]
-        constant = constant + draws[:, :, :d][:, :, bound] @ found.shift[bound]
+        constant = constant + draws[:, :, :d][:, :, bound] @ affine.shift[bound]
     pairs = []
     for j in range(len(others)):
         pairs += groups.get(j, [])
@@ -199,21 +199,21 @@ def _checked(reference_levels):
     return reference_levels
 
 
-def _known(found, column):
-    if column not in found.indicators:
+def _known(affine, column):
+    if column not in affine.indicators:
         raise ValueError(
             f"reference_levels names {column!r}, and the columns with levels are "
-            f"{list(found.indicators)}: those of OneHotEncoder, DPOneHotEncoder, or C(...) in a formula, if "
+            f"{list(affine.indicators)}: those of OneHotEncoder, DPOneHotEncoder, or C(...) in a formula, if "
             "the fitted pipeline is passed, and not its last step."
         )
-    one = found.indicators[column]
-    if one is None:
+    levels = affine.indicators[column]
+    if levels is None:
         raise ValueError(
             f"reference_levels names {column!r}, whose levels have no effects of their own: its indicators "
             "are part of products, combined by a later step, or encoded more than once. Take contrasts, at "
             "the values that you want to compare."
         )
-    return one
+    return levels
 
 
 def _last(reaches, place):
@@ -223,16 +223,23 @@ def _last(reaches, place):
     return int(np.argmax(reaches[:, place]))
 
 
-def _called(one, column, names, shown):
+def _called(levels, column, names, shown):
     """A name for each level; those without an indicator are called like the others."""
     called = [None if place is None else str(names[place]) for place in shown]
-    pairs = ((name, own) for name, own in zip(called, one.names, strict=True) if name and own)
-    prefix = next((name.removesuffix(own) for name, own in pairs if name.endswith(own)), "")
-    is_formula = any((own or "").startswith(f"{column}[") for own in one.names)
+    pairs = (
+        (name, shown_name)
+        for name, shown_name in zip(called, levels.names, strict=True)
+        if name and shown_name
+    )
+    prefix = next(
+        (name.removesuffix(shown_name) for name, shown_name in pairs if name.endswith(shown_name)),
+        "",
+    )
+    is_formula = any((shown_name or "").startswith(f"{column}[") for shown_name in levels.names)
     start, end = ("[", "]") if is_formula else ("_", "")
     return [
         f"{prefix}{column}{start}{level}{end}" if name is None else name
-        for name, level in zip(called, one.levels, strict=True)
+        for name, level in zip(called, levels.levels, strict=True)
     ]
 
 
@@ -292,13 +299,13 @@ def raw_draws(estimator, model, draws, names):
     ValueError
         If a step combines or bends columns that were scaled before it.
     """
-    found, d = affine_of(estimator, model, names), model.n_features_in_
-    constant = draws[:, :, d:].sum(axis=2) + draws[:, :, :d] @ found.shift
-    used = np.flatnonzero(found.matrix.any(axis=0))
-    raw = draws[:, :, :d] @ found.matrix[:, used]
-    if draws.shape[2] > d or found.shift.any():
+    affine, d = affine_of(estimator, model, names), model.n_features_in_
+    constant = draws[:, :, d:].sum(axis=2) + draws[:, :, :d] @ affine.shift
+    used = np.flatnonzero(affine.matrix.any(axis=0))
+    raw = draws[:, :, :d] @ affine.matrix[:, used]
+    if draws.shape[2] > d or affine.shift.any():
         raw = np.concatenate([raw, constant[:, :, None]], axis=2)
-    return raw, [found.names[j] for j in used]
+    return raw, [affine.names[j] for j in used]
 
 
 def affine_of(estimator, model, names):
@@ -311,12 +318,12 @@ def affine_of(estimator, model, names):
                 "the columns of the table: pass the fitted pipeline itself."
             )
         return raw_columns(names)
-    found = _of_steps(estimator, raw_columns(_names_before(estimator)))
-    if len(found.matrix) != model.n_features_in_:
+    affine = _of_steps(estimator, raw_columns(_names_before(estimator)))
+    if len(affine.matrix) != model.n_features_in_:
         raise ValueError(
-            f"the steps before the last give {len(found.matrix)} columns, not {model.n_features_in_}."
+            f"the steps before the last give {len(affine.matrix)} columns, not {model.n_features_in_}."
         )
-    return found
+    return affine
 
 
 def _names_before(step):
@@ -347,16 +354,16 @@ def follow(step, before, name):
     if isinstance(step, ColumnTransformer):
         weights = step.transformer_weights or {}
         parts = [
-            (inner, follow(one, before.rows(places), inner).scaled(weights.get(inner, 1.0)))
-            for inner, one, places in fitted_branches(step)
+            (inner, follow(branch, before.rows(places), inner).scaled(weights.get(inner, 1.0)))
+            for inner, branch, places in fitted_branches(step)
         ]
         return _side_by_side(parts, before.names)
     if isinstance(step, FeatureUnion):
         weights = step.transformer_weights or {}
         parts = [
-            (inner, follow(one, before, inner).scaled(weights.get(inner, 1.0)))
-            for inner, one in step.transformer_list
-            if not (isinstance(one, str) and one == "drop")
+            (inner, follow(branch, before, inner).scaled(weights.get(inner, 1.0)))
+            for inner, branch in step.transformer_list
+            if not (isinstance(branch, str) and branch == "drop")
         ]
         return _side_by_side(parts, before.names)
     if hasattr(step, "_affine"):
@@ -380,8 +387,8 @@ def follow(step, before, name):
         )
     if isinstance(step, _KEEPS) and list(after) == names:
         return raw_columns(after, before.indicators)
-    found = indicators_of(step, before.indicators, names)
-    return raw_columns(after, found)
+    indicators = indicators_of(step, before.indicators, names)
+    return raw_columns(after, indicators)
 
 
 def _new_names(step, names, label):
@@ -422,8 +429,8 @@ def _with_indicators(step, before, label):
     if not step.add_indicator:
         return before
     sources = [before.names[j] for j in np.abs(before.matrix).argmax(axis=1)]
-    found = raw_columns([f"missingindicator_{name}" for name in sources])
-    return _side_by_side([(label, before), (label, found)], before.names)
+    raw = raw_columns([f"missingindicator_{name}" for name in sources])
+    return _side_by_side([(label, before), (label, raw)], before.names)
 
 
 def _side_by_side(parts, common):
@@ -449,13 +456,13 @@ def _side_by_side(parts, common):
 
 def _all_indicators(parts, named):
     """The indicators of all parts under their new names; None of a column that has several."""
-    found: dict[str, Indicators | None] = {}
+    indicators: dict[str, Indicators | None] = {}
     for (_, part), some in zip(parts, named, strict=True):
         renamed = dict(zip(part.names, some, strict=True))
-        for column, one in part.indicators.items():
-            one = None if one is None else one.renamed(renamed)
-            found[column] = one if found.get(column, one) == one else None
-    return found
+        for column, levels in part.indicators.items():
+            levels = None if levels is None else levels.renamed(renamed)
+            indicators[column] = levels if indicators.get(column, levels) == levels else None
+    return indicators
 
 
 def _of_terms(step, before, name):

@@ -215,8 +215,8 @@ def draw_blocks(estimator, n_draws, random_state, raw, reference_levels=None):
     draws = draws_of(model, n_draws, random_state)
     names = [str(name) for name in model._column_names()]
     if reference_levels is not None:
-        found = affine_of(estimator, model, names)
-        return Blocks(model, *with_references(draws, names, found, raw, reference_levels))
+        affine = affine_of(estimator, model, names)
+        return Blocks(model, *with_references(draws, names, affine, raw, reference_levels))
     if raw:
         draws, names = raw_draws(estimator, model, draws, names)
     return Blocks(model, draws, names)
@@ -289,12 +289,14 @@ def contrasted(contrasts, draws):
     names = list(draws.columns)
     if isinstance(contrasts, str):
         contrasts = [contrasts]
-    if isinstance(contrasts, list | tuple) and all(isinstance(one, str) for one in contrasts):
+    if isinstance(contrasts, list | tuple) and all(
+        isinstance(statement, str) for statement in contrasts
+    ):
         contrasts = {text: text for text in contrasts}
     if hasattr(contrasts, "columns"):
         contrasts = _of_rows(contrasts)
     if isinstance(contrasts, Mapping) and contrasts:
-        return {name: _quantity(one, draws) for name, one in contrasts.items()}
+        return {name: _quantity(statement, draws) for name, statement in contrasts.items()}
     weights = np.atleast_2d(_numbers(contrasts))
     if weights.ndim != 2 or weights.shape[1] != len(names):
         raise ValueError(
@@ -306,12 +308,12 @@ def contrasted(contrasts, draws):
 
 def true_where(statement, draws):
     """The draws in which a statement is true, as a mask; raises a ValueError if it cannot be read."""
-    found = np.asarray(_evaluated(statement, draws))
-    if found.dtype != bool or found.shape not in ((), (len(draws),)):
+    mask = np.asarray(_evaluated(statement, draws))
+    if mask.dtype != bool or mask.shape not in ((), (len(draws),)):
         raise ValueError(
-            f"{statement!r} must be true or false of each draw, as 'x0 > 0' is: it is of type {found.dtype}."
+            f"{statement!r} must be true or false of each draw, as 'x0 > 0' is: it is of type {mask.dtype}."
         )
-    return found
+    return mask
 
 
 def _of_rows(frame):
@@ -329,14 +331,14 @@ def _of_rows(frame):
 
 def _numbers(weights):
     try:
-        found = np.asarray(weights, dtype=np.float64)
+        numbers = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.array([np.nan])
-    if not found.size or not np.isfinite(found).all():
+        numbers = np.array([np.nan])
+    if not numbers.size or not np.isfinite(numbers).all():
         raise ValueError(
             "contrasts must have finite numbers as weights: 0 for what does not count."
         )
-    return found
+    return numbers
 
 
 def _quantity(contrast, draws):
@@ -355,9 +357,9 @@ def _quantity(contrast, draws):
 
 
 def _broadcast(contrast, draws):
-    found = _evaluated(contrast, draws)
+    values = _evaluated(contrast, draws)
     try:
-        return np.broadcast_to(np.asarray(found, dtype=float), len(draws))
+        return np.broadcast_to(np.asarray(values, dtype=float), len(draws))
     except (TypeError, ValueError):
         raise ValueError(f"the contrast {contrast!r} must be a number for each draw.") from None
 
@@ -516,10 +518,10 @@ def contrasts(
     """
     check_level(level)
     draws = coefficient_draws(estimator, n_draws, random_state, raw=raw)
-    found = contrasted(contrasts, draws)
+    draws_of_contrasts = contrasted(contrasts, draws)
     pd = required_pandas()
-    index = pd.Index(list(found), name="contrast")
-    return median_table(np.column_stack(list(found.values())), index, level)
+    index = pd.Index(list(draws_of_contrasts), name="contrast")
+    return median_table(np.column_stack(list(draws_of_contrasts.values())), index, level)
 
 
 def probability(
@@ -572,9 +574,9 @@ def probability(
     if isinstance(statement, str) or callable(statement):
         return float(np.mean(true_where(statement, draws)))
     if not isinstance(statement, Mapping):
-        statement = {getattr(one, "__name__", str(one)): one for one in statement}
+        statement = {getattr(part, "__name__", str(part)): part for part in statement}
     pd = required_pandas()
-    shares = {name: float(np.mean(true_where(one, draws))) for name, one in statement.items()}
+    shares = {name: float(np.mean(true_where(part, draws))) for name, part in statement.items()}
     return pd.Series(shares, name="probability")
 
 

@@ -238,8 +238,8 @@ class DPBayesianPoissonRegressor(
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
     def _with_responses(self, model, quantiles, deviations):
-        found = quantiles[0].value * (1.0 + _ROOM / deviations)
-        return replace(model, family=Poisson(max(_LEAST, found)))
+        max_count = quantiles[0].value * (1.0 + _ROOM / deviations)
+        return replace(model, family=Poisson(max(_LEAST, max_count)))
 
     @warns_last
     def fit(

@@ -220,9 +220,9 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         return Normal(low, high)
 
     def _with_responses(self, model, quantiles, deviations):
-        low, high = sorted(one.value for one in quantiles)
+        low, high = sorted(quantile.value for quantile in quantiles)
         middle, half = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * _DEVIATIONS / deviations
-        is_rounded = any(one.spacing for one in quantiles)
+        is_rounded = any(quantile.spacing for quantile in quantiles)
         if (is_rounded or half == 0) and half < (least := _CELLS * max(map(_spacing, (low, high)))):
             warn(
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "

@@ -184,7 +184,9 @@ def score_function(**parameters):
         constraints = {**parameters, **COMMON}
         checked = validate_params(constraints, prefer_skip_nested_validation=True)(function)
         own = inspect.signature(function).parameters.values()
-        columns = [one.name for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
+        columns = [
+            parameter.name for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
 
         @wraps(function)
         def score(*args, **options):
@@ -245,9 +247,11 @@ def check_column_names(values, labels, name):
     names = (
         [values.name] if hasattr(values, "iloc") and np.ndim(values) == 1 else column_names(values)
     )
-    named, shown = [_shown(one) for one in names or ()], [_shown(one) for one in labels]
+    named, shown = [_shown(label) for label in names or ()], [_shown(label) for label in labels]
     places = shown[-1:] if len(named) == 1 else shown
-    moved = any(one in shown and one != own for one, own in zip(named, places, strict=False))
+    moved = any(
+        label in shown and label != place for label, place in zip(named, places, strict=False)
+    )
     numbered = named == [str(j) for j in range(len(named))] and sorted(named) != sorted(shown)
     if moved and not numbered:
         raise ValueError(

@@ -96,14 +96,14 @@ def fit_params(estimator, exposure=None, groups=None):
 
     Persons are told to what chooses their rows: a private pipeline itself, or the last step.
     """
-    found, prefix = {}, ""
+    params, prefix = {}, ""
     while hasattr(estimator, "steps"):
         if groups is not None and hasattr(estimator, "max_rows_per_group"):
-            found[f"{prefix}groups"], groups = groups, None
+            params[f"{prefix}groups"], groups = groups, None
         name, estimator = estimator.steps[-1]
         prefix += f"{name}__"
-    own = {f"{prefix}exposure": exposure, f"{prefix}groups": groups}
-    return found | {name: one for name, one in own.items() if one is not None}
+    columns = {f"{prefix}exposure": exposure, f"{prefix}groups": groups}
+    return params | {name: column for name, column in columns.items() if column is not None}
 
 
 _OF_NUMBERS = (
@@ -219,11 +219,11 @@ class PrivateScorer:
 
     def with_options(self, **changes: Any) -> Self:
         """A copy with another ``epsilon``, ``delta``, or options of the score function."""
-        own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
+        budget = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
         changed = type(self)(
             self.score_func,
-            own["epsilon"],
-            own["delta"],
+            budget["epsilon"],
+            budget["delta"],
             self.response_method,
             self.greater_is_better,
             {**self.options, **changes},

@@ -69,9 +69,9 @@ def _levels(epsilon):
     """Split epsilon into a part for the sum and one for the sum of squares, exactly as they are written."""
     if math.isinf(epsilon):
         return epsilon, epsilon
-    whole = decimal_exact(epsilon)
-    for_sum = round_down(whole * 9 / 10)
-    return for_sum, round_down(whole - decimal_exact(for_sum))
+    epsilon_total = decimal_exact(epsilon)
+    for_sum = round_down(epsilon_total * 9 / 10)
+    return for_sum, round_down(epsilon_total - decimal_exact(for_sum))
 
 
 def checked_bounds(bounds, name="bounds"):
@@ -123,10 +123,10 @@ def mean_of(units, unit, plan, random_state, low=0.0, high=1.0, squares=None):
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
     if not plan.replaces:
         warn_if_noise_dominates(plan, noise, size)
-    at = partial(
+    interval_at = partial(
         _interval_of_mean, sums[0], size, noise, plan.replaces, second, share, low, high - low
     )
-    return PrivateScore(low + (high - low) * share)._release(plan, at)
+    return PrivateScore(low + (high - low) * share)._release(plan, interval_at)
 
 
 def _interval_of_mean(total, size, noise, replaces, second, share, low, width, level):
@@ -221,8 +221,8 @@ def dp_accuracy_score(
         refuse_fractions_of_labels(true, predicted)
     right = np.asarray(true == predicted, dtype=np.int64)
     if groups is not None:
-        own = (epsilon, delta, neighboring_relation, groups, random_state)
-        return bounded_mean("accuracy", right, *own, 0.0, 1.0)
+        request = (epsilon, delta, neighboring_relation, groups, random_state)
+        return bounded_mean("accuracy", right, *request, 0.0, 1.0)
     plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
     return mean_of(right, 1, plan, random_state)
 
@@ -289,8 +289,8 @@ def dp_mean_score(
     values = number_column(values, "values")
     same_length(neighboring_relation, values=values)
     shares = (np.clip(values, low, high) - low) / (high - low)
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("mean", shares, *own, low, high)
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean("mean", shares, *request, low, high)
 
 
 @score_function(
@@ -367,8 +367,8 @@ def dp_log_loss(
     largest = -math.log(smallest_probability)
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
     shares = np.clip(-np.log(right) / largest, 0.0, 1.0)
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("log loss", shares, *own, 0.0, largest)
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean("log loss", shares, *request, 0.0, largest)
 
 
 @score_function(
@@ -434,8 +434,8 @@ def dp_brier_score(
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)
     shares = np.square(positive - proba)
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("Brier score", shares, *own, 0.0, 1.0)
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean("Brier score", shares, *request, 0.0, 1.0)
 
 
 # Scores of predicted numbers: squared and absolute errors, R^2, and the deviance of counts.
@@ -544,8 +544,8 @@ def dp_mean_squared_error(
             "responses, predictions and bounds by a public number."
         )
     name = "mean squared error"
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean(name, shares**2, *own, 0.0, largest * largest)
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean(name, shares**2, *request, 0.0, largest * largest)
 
 
 @score_function(**_ERRORS)
@@ -595,8 +595,8 @@ def dp_mean_absolute_error(
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean absolute error"
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean(name, shares, *own, 0.0, largest)
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean(name, shares, *request, 0.0, largest)
 
 
 @score_function(
@@ -681,8 +681,8 @@ def dp_mean_poisson_deviance(
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)
     shares = np.clip(deviances / largest_deviance, 0.0, 1.0)
-    own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("Poisson deviance", shares, *own, 0.0, float(largest_deviance))
+    request = (epsilon, delta, neighboring_relation, groups, random_state)
+    return bounded_mean("Poisson deviance", shares, *request, 0.0, float(largest_deviance))
 
 
 @score_function(**_ERRORS)
@@ -742,8 +742,8 @@ def dp_r2_score(
     scales = [laplace_scale(UNIT, level) for level in levels]
     noise = [float(scale) / UNIT for scale in scales]
     generator = spend(plan, random_state, noise[0])
-    shares = [means_of(one, persons) for one in (errors**2, u, u**2)]
-    units = [np.rint(one * UNIT).astype(np.int64) for one in shares]
+    shares = [means_of(terms, persons) for terms in (errors**2, u, u**2)]
+    units = [np.rint(terms * UNIT).astype(np.int64) for terms in shares]
     of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (UNIT - units[0]).sum()]
     # Proposition 40.
     of_errors = with_noise(of_errors, scales[0], generator, epsilon=levels[0]) / UNIT
@@ -765,9 +765,9 @@ def _levels_of_r2(epsilon):
     """Split epsilon over errors, responses and their squares, exactly as the parts are written."""
     if math.isinf(epsilon):
         return epsilon, epsilon, epsilon
-    whole = decimal_exact(epsilon)
-    half, quarter = round_down(whole / 2), round_down(whole / 4)
-    return half, quarter, round_down(whole - decimal_exact(half) - decimal_exact(quarter))
+    epsilon_total = decimal_exact(epsilon)
+    half, quarter = round_down(epsilon_total / 2), round_down(epsilon_total / 4)
+    return half, quarter, round_down(epsilon_total - decimal_exact(half) - decimal_exact(quarter))
 
 
 class _SumsOfR2:

@@ -144,8 +144,10 @@ def dp_confusion_matrix(
     wholes, n_cells = _wholes(counts, normalize or "all", plan)
     shares = _shares(counts, wholes)
     size = wholes if normalize is None else 1.0
-    at = partial(_intervals, counts, wholes, 1, n_cells, noise, size)
-    return PrivateArray.released(np.maximum(counts, 0) if normalize is None else shares, plan, at)
+    interval_at = partial(_intervals, counts, wholes, 1, n_cells, noise, size)
+    return PrivateArray.released(
+        np.maximum(counts, 0) if normalize is None else shares, plan, interval_at
+    )
 
 
 @score_function(
@@ -232,11 +234,13 @@ def dp_calibration_curve(
     generator = spend(plan, random_state, noise, n_bins)
     cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
     bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
-    whole = PERSON_UNIT if persons is None else weights_of(persons)
-    above = np.clip(np.rint((proba * n_bins - bins) * whole), 0, whole).astype(np.int64)
+    weights_of_rows = PERSON_UNIT if persons is None else weights_of(persons)
+    above = np.clip(np.rint((proba * n_bins - bins) * weights_of_rows), 0, weights_of_rows).astype(
+        np.int64
+    )
     label = positive.astype(int)
     np.add.at(cells, (bins, label, 1), above)
-    np.add.at(cells, (bins, label, 0), whole - above)
+    np.add.at(cells, (bins, label, 0), weights_of_rows - above)
     # Proposition 40.
     cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / PERSON_UNIT
     positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
@@ -246,8 +250,8 @@ def dp_calibration_curve(
     shares = np.where(kept, _shares(positives, counts), np.nan)
     places = np.clip(_shares(cells[:, :, 1].sum(axis=1), counts), 0.0, 1.0)
     predicted = np.where(kept, (np.arange(n_bins) + places) / n_bins, np.nan)
-    at = partial(_intervals, positives, counts, 2, 4, noise, 1.0)
-    return PrivateCurve(shares, predicted, np.maximum(counts, 0.0))._release(plan, at)
+    interval_at = partial(_intervals, positives, counts, 2, 4, noise, 1.0)
+    return PrivateCurve(shares, predicted, np.maximum(counts, 0.0))._release(plan, interval_at)
 
 
 def _plan_table(name, epsilon, delta, relation, n_rows, persons):
@@ -280,27 +284,27 @@ def _shares(counts, wholes):
 def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
     """The ends of the intervals of all cells, in units of ``size``."""
     ends = [
-        _interval_of_share(count, whole, n_part, n_whole, noise, level)
-        for count, whole in zip(np.ravel(counts), np.ravel(wholes), strict=True)
+        _interval_of_share(count, total, n_part, n_whole, noise, level)
+        for count, total in zip(np.ravel(counts), np.ravel(wholes), strict=True)
     ]
     low, high = np.array(ends).T.reshape(2, *np.shape(counts))
     return low * size, high * size
 
 
-def _interval_of_share(count, whole, n_part, n_whole, noise, level):
+def _interval_of_share(count, total, n_part, n_whole, noise, level):
     """The interval of the share of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
-    if whole <= 0:
+    if total <= 0:
         return 0.0, 1.0
 
     def spread(value):
-        deviation = math.sqrt(whole * value * (1.0 - value))
+        deviation = math.sqrt(total * value * (1.0 - value))
         if n_whole == 0:
             return deviation, [noise] * n_part
         rest = [noise * value] * (n_whole - n_part)
         return deviation, [noise * (1.0 - value)] * n_part + rest
 
-    share = min(max(count / whole, 0.0), 1.0)
-    return invert_test(lambda value: count - value * whole, spread, share, level)
+    share = min(max(count / total, 0.0), 1.0)
+    return invert_test(lambda value: count - value * total, spread, share, level)
 
 
 # Area under the ROC curve, without bins.
@@ -411,8 +415,10 @@ def dp_roc_auc_score(
         plan, noise[0] / max(n_positive, n_negative), min(n_positive, n_negative)
     )
     score = min(max(0.5 + 0.5 * twice / (n_positive * n_negative), 0.0), 1.0)
-    at = partial(_interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score)
-    return PrivateScore(score)._release(plan, at)
+    interval_at = partial(
+        _interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score
+    )
+    return PrivateScore(score)._release(plan, interval_at)
 
 
 def _twice_excess(positive, scores):

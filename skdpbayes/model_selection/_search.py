@@ -139,7 +139,9 @@ class BestEstimatorMixin:
         ]
         last = getattr(final_estimator(self.best_estimator_), "_about", StepDisclosure)()
         of_choices = {_FACTS[name] for name in chosen if name in _FACTS}
-        return StepDisclosure((*facts, *(one for one in last.facts if one.what not in of_choices)))
+        return StepDisclosure(
+            (*facts, *(fact for fact in last.facts if fact.what not in of_choices))
+        )
 
     @property
     def classes_(self) -> np.ndarray:
@@ -228,9 +230,9 @@ def draw_candidate(search, plan, generator):
     seed = int(generator.integers(2**32))  # Proposition 43.
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
     prefix = private_prefix(search.estimator)
-    if own := sorted(set(params) & {prefix + name for name in _OWN}):
+    if reserved := sorted(set(params) & {prefix + name for name in _OWN}):
         raise ValueError(
-            f"param_distributions must not contain {own}, which the search sets: leave them out."
+            f"param_distributions must not contain {reserved}, which the search sets: leave them out."
         )
     bounds = any(name.rpartition("__")[-1] == "target_bounds" for name in params)
     if bounds and "target_bounds" not in search._scorer().options:
@@ -259,10 +261,12 @@ def limits_of(search):
     """The numbers of rows per person that a search's estimator or its distributions name."""
     name = f"{private_prefix(search.estimator)}max_rows_per_group"
     given = search.param_distributions
-    drawn = (one[name] for one in ([given] if isinstance(given, dict) else given) if name in one)
-    listed = [limit for one in drawn for limit in (one if isinstance(one, list | tuple) else [one])]
-    own = search.estimator.get_params().get(name)
-    return [limit for limit in (own, *listed) if limit is not None]
+    drawn = (grid[name] for grid in ([given] if isinstance(given, dict) else given) if name in grid)
+    listed = [
+        limit for grid in drawn for limit in (grid if isinstance(grid, list | tuple) else [grid])
+    ]
+    value = search.estimator.get_params().get(name)
+    return [limit for limit in (value, *listed) if limit is not None]
 
 
 def most_rows_of(search):
@@ -281,23 +285,25 @@ def expected_size(search):
             "estimator's public_size, to a number that does not come from the data."
         )
     # Persons with fewer rows mean more persons; use the largest limit.
-    most_rows = max((one for one in limits_of(search) if isinstance(one, Integral)), default=1)
+    most_rows = max(
+        (limit for limit in limits_of(search) if isinstance(limit, Integral)), default=1
+    )
     return round(max(filter(None, sizes)) / most_rows / (1.0 - search.test_size))
 
 
 def draws_seeds(distributions):
     """Whether candidates of these may have seeds of their own."""
     given = distributions if isinstance(distributions, list) else [distributions]
-    if any(name.endswith("random_state") for one in given for name in one):
+    if any(name.endswith("random_state") for grid in given for name in grid):
         return True
-    listed = (v for one in given for v in one.values() if isinstance(v, list | tuple))
+    listed = (v for grid in given for v in grid.values() if isinstance(v, list | tuple))
     return any(has_seeds(value) for values in listed for value in values)
 
 
 def refuse_collections(X, y):
     """Raise a TypeError for tables in Dask, whose rows cannot be taken by their places."""
-    for name, one in (("X", X), ("y", y)):
-        if is_collection(one):
+    for name, table in (("X", X), ("y", y)):
+        if is_collection(table):
             raise TypeError(
                 f"{name} is a Dask collection, and searches read tables in memory: pass {name}.compute() if "
                 "it fits. Nothing was read."
@@ -372,9 +378,9 @@ def _rehearse_whole(candidate, plan, X, y, exposure, groups):
     candidate._check_parameters()
     header = header_of(X)
     refuse_selections_by_rows(candidate, X, header)
-    own = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
-    refuse_unless_covered(own.cost, plan, candidate)
-    with candidate._parts_of_budget(own), rows_compared():
+    step_plan = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
+    refuse_unless_covered(step_plan.cost, plan, candidate)
+    with candidate._parts_of_budget(step_plan), rows_compared():
         return dry_run(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
 
 
@@ -430,7 +436,7 @@ def not_gaussian(search, n_train):
     """
     given = search.param_distributions
     given = [given] if isinstance(given, dict) else given
-    grids = [{name: _kinds(values, name) for name, values in one.items()} for one in given]
+    grids = [{name: _kinds(values, name) for name, values in grid.items()} for grid in given]
     kinds = ParameterGrid(grids)
     if len(kinds) > _MOST_KINDS:
         kinds = ParameterSampler(grids, _MOST_KINDS, random_state=0)  # Public.
@@ -439,9 +445,9 @@ def not_gaussian(search, n_train):
             with ignored_warnings():
                 candidate = clone(search.estimator).set_params(**clone(params, safe=False))
                 prefix = private_prefix(candidate)
-                own = search.epsilon, search.delta or 1e-6, search.neighboring_relation
+                budget = search.epsilon, search.delta or 1e-6, search.neighboring_relation
                 candidate.set_params(
-                    **{prefix + name: value for name, value in zip(_OWN, own, strict=True)}
+                    **{prefix + name: value for name, value in zip(_OWN, budget, strict=True)}
                 )
                 final = spending_step(candidate)
                 of_classes = (2,) if hasattr(final, "classes") else ()
@@ -458,7 +464,7 @@ def _kinds(values, name):
     """Values of a parameter on which the form of a cost may depend."""
     if hasattr(values, "rvs"):
         drawn = ParameterSampler({name: values}, _VALUES, random_state=0)  # Public.
-        return [one[name] for one in drawn]
+        return [params[name] for params in drawn]
     is_number = [isinstance(value, Real) and not isinstance(value, bool) for value in values]
     numbers = [value for value, is_one in zip(values, is_number, strict=True) if is_one]
     others = [value for value, is_one in zip(values, is_number, strict=True) if not is_one]
@@ -614,11 +620,11 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         self.random_state = random_state
 
     def __sklearn_tags__(self):
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type = own.estimator_type
-        tags.classifier_tags = own.classifier_tags
-        tags.target_tags = own.target_tags
-        tags.input_tags.sparse = own.input_tags.sparse
+        tags, estimator_tags = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = estimator_tags.estimator_type
+        tags.classifier_tags = estimator_tags.classifier_tags
+        tags.target_tags = estimator_tags.target_tags
+        tags.input_tags.sparse = estimator_tags.input_tags.sparse
         return tags
 
     def privacy_plan(self, n_samples: int) -> SelectionPlan:
@@ -668,8 +674,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         law = float(self.mean_candidates), float(self.shape)
         n_train = n_samples - n_test
-        whole = is_private_pipeline(self.estimator)
-        other = type(self.estimator).__name__ if whole else not_gaussian(self, n_train)
+        is_pipeline = is_private_pipeline(self.estimator)
+        other = type(self.estimator).__name__ if is_pipeline else not_gaussian(self, n_train)
         plan = plan_selection(budget, *law, n_train, n_test, not other)
         return replace(plan, max_rows=most_rows_of(self), not_gaussian=other)
 
@@ -765,7 +771,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     def _best_of(self, candidates, scorer, table, parts, plan, generator):
         """The ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
         train, test = (
-            [None if one is None else _safe_indexing(one, rows) for one in table] for rows in parts
+            [None if column is None else _safe_indexing(column, rows) for column in table]
+            for rows in parts
         )
         best = None
         for params, candidate in candidates:
@@ -791,8 +798,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         """The scorer before the search has set its epsilon."""
         relation = self.neighboring_relation
         if not isinstance(self.scoring, PrivateScorer):
-            own = getattr(final_step(self.estimator), "_search_score", "accuracy")
-            name = self.scoring or own
+            scoring = getattr(final_step(self.estimator), "_search_score", "accuracy")
+            name = self.scoring or scoring
             return make_private_scorer(name, epsilon=1.0, neighboring_relation=relation)
         if self.scoring.neighboring_relation != relation:
             raise ValueError("scoring and the search differ in neighboring_relation: change one.")

@@ -279,17 +279,17 @@ def planned_step_costs(step):
         cost = step.privacy_cost_
         return [] if cost.is_zero else [cost]
     held = getattr(step, "transformers_", None) or children(step) or []
-    return [cost for _, one, *_ in held for cost in planned_step_costs(one)]
+    return [cost for _, child, *_ in held for cost in planned_step_costs(child)]
 
 
 def refuse_leaks(estimator):
-    if found := leaks(estimator):
-        raise ValueError(f"there is no total for steps that may leak: {' '.join(found)}")
+    if leaking := leaks(estimator):
+        raise ValueError(f"there is no total for steps that may leak: {' '.join(leaking)}")
 
 
 def _spends(step):
-    own = is_private(step) and not is_free(step)
-    return own or any(_spends(one) for _, one in children(step) or ())
+    spends_itself = is_private(step) and not is_free(step)
+    return spends_itself or any(_spends(child) for _, child in children(step) or ())
 
 
 def final_step(estimator):

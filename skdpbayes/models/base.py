@@ -183,8 +183,8 @@ _OWN: dict[type, frozenset] = {}
 
 def has_losses(target: Any) -> bool:
     """Whether a target implements the loss of a record as well as its gradient."""
-    own = _OWN.get(type(target), frozenset())
-    return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
+    implemented = _OWN.get(type(target), frozenset())
+    return not implemented.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
 
 def clips_each_example(target: Any) -> bool:
@@ -207,8 +207,8 @@ def has_table(target):
 
 def has_own_prior(target: Any) -> bool:
     """Whether a target implements its prior's gradient, instead of using the default Gaussian prior."""
-    own = _OWN.get(type(target), frozenset())
-    return not own.isdisjoint({prior_gradient.__name__, pullback.__name__})
+    implemented = _OWN.get(type(target), frozenset())
+    return not implemented.isdisjoint({prior_gradient.__name__, pullback.__name__})
 
 
 def _has_own(numba_type, generic):

@@ -81,7 +81,7 @@ def squared_lengths(rows, scale, constant, transform):
 
 
 @intrinsic
-def _add_tile(typing_context, left, right, n_rows, i, j, sums):
+def _add_tile(typing_context, left_block, right, n_rows, i, j, sums):
     """Add ``left[:n_rows, i:i+8].T @ right[:n_rows, j:j+8]``; all arrays have as many columns."""
 
     def generate(context, builder, signature, values):
@@ -89,7 +89,7 @@ def _add_tile(typing_context, left, right, n_rows, i, j, sums):
         arrays = (
             context.make_array(signature.args[k])(context, builder, values[k]) for k in (0, 1, 5)
         )
-        left, right, sums = arrays
+        left_block, right, sums = arrays
         width = cgutils.unpack_tuple(builder, sums.shape)[1]
 
         def eight_at(data, row, column):
@@ -104,7 +104,7 @@ def _add_tile(typing_context, left, right, n_rows, i, j, sums):
         builder.branch(loop)
         builder.position_at_end(loop)
         row, totals = builder.phi(word), [builder.phi(_VECTOR) for _ in range(_TILE)]
-        of_left = builder.load(eight_at(left.data, row, i), align=8)
+        of_left = builder.load(eight_at(left_block.data, row, i), align=8)
         of_right = builder.load(eight_at(right.data, row, j), align=8)
         following = builder.add(row, word(1))
         row.add_incoming(word(0), before)
@@ -122,7 +122,7 @@ def _add_tile(typing_context, left, right, n_rows, i, j, sums):
             builder.store(builder.fadd(builder.load(place, align=8), total), place, align=8)
         return context.get_dummy_value()
 
-    return types.void(left, right, n_rows, i, j, sums), generate
+    return types.void(left_block, right, n_rows, i, j, sums), generate
 
 
 @compilable
@@ -138,7 +138,7 @@ def _write_scaled(rows, scale, constant, first, out):
 @compiled(fastmath={"reassoc", "contract"})
 def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
     n, width, length = rows.shape[0], gradient.size, theta.size
-    left, right = np.zeros((_ROWS, width)), np.zeros((_ROWS, width))
+    left_block, right = np.zeros((_ROWS, width)), np.zeros((_ROWS, width))
     factors, residuals = np.zeros(_ROWS), np.zeros(_ROWS)
     for first in range(0, n, _ROWS):
         size = min(_ROWS, n - first)
@@ -167,12 +167,12 @@ def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
         if matrix.size:
             for k in range(size):
                 for j in range(width):
-                    left[k, j] = right[k, j] * factors[k]
+                    left_block[k, j] = right[k, j] * factors[k]
         if matrix.size:
             for i in range(0, width, _TILE):
                 for j in range(i, width, _TILE):
                     # numba gives the context.
-                    _add_tile(left, right, size, i, j, matrix)  # type: ignore[call-arg]
+                    _add_tile(left_block, right, size, i, j, matrix)  # type: ignore[call-arg]
     for i in range(matrix.shape[0]):
         for j in range(i):
             matrix[i, j] = matrix[j, i]

@@ -358,11 +358,11 @@ def _add_allocated_statistics(target, theta, selection, count, out):
         for k in range(shares.size):
             shares[k] = math.exp(shares[k] - largest)
             total += shares[k]
-        left = total * uniform_of(theta[-2], theta[-1], target.first + number)
+        remainder = total * uniform_of(theta[-2], theta[-1], target.first + number)
         k = 0
         # Rounding may leave a sum below the total: the last component has the rest.
-        while k < shares.size - 1 and left >= shares[k]:
-            left -= shares[k]
+        while k < shares.size - 1 and remainder >= shares[k]:
+            remainder -= shares[k]
             k += 1
         add_row(theta[1] != 0.0, row, k, 1.0, shares.size, out)
 

@@ -145,8 +145,8 @@ class MLPTarget(NamedTuple):
     def bounds(self) -> TargetBounds:
         """The public bounds of the target, by what it was made with."""
         low, high = float(self.prior_precision.min()), float(self.prior_precision.max())
-        own = mlp_bounds(tuple(self.sizes), self.clip_norm, low)
-        return own._replace(prior_precision=(low, high))
+        public_bounds = mlp_bounds(tuple(self.sizes), self.clip_norm, low)
+        return public_bounds._replace(prior_precision=(low, high))
 
 
 def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float) -> TargetBounds:
@@ -312,11 +312,11 @@ def _softmax_error(labels, n_classes, deltas, selection, start, size, floors):
             least = min(least, share)
             squared += share * share
         z[i * n_classes + labels[record(selection, start + i)]] -= _ONE
-        own = 0.0
+        error = 0.0
         for k in row:
-            own += np.float64(z[k]) * np.float64(z[k])
+            error += np.float64(z[k]) * np.float64(z[k])
         farthest = (_BLINDNESS / n_classes) ** 2 * (squared - 2.0 * least)
-        floors[i] = farthest / own if 0.0 < own < farthest else 1.0
+        floors[i] = farthest / error if 0.0 < error < farthest else 1.0
 
 
 @compilable

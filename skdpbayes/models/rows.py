@@ -158,8 +158,8 @@ def _fetch_two(values, selection, i):
 @implements(project, DenseRows, **_FAST)
 def _project_dense(rows, selection, coefficients, out, ahead):
     # Four rows at a time, here and below: coefficients and accumulators are loaded once for all.
-    whole = out.size - out.size % 4
-    for i in range(0, whole, 4):
+    n_unrolled = out.size - out.size % 4
+    for i in range(0, n_unrolled, 4):
         if ahead is not None:
             _fetch_two(rows.values, ahead, i // 2)
         a, b = record(selection, i), record(selection, i + 1)
@@ -175,7 +175,7 @@ def _project_dense(rows, selection, coefficients, out, ahead):
         out[i + 1] = total_b * rows.scale[b]
         out[i + 2] = total_c * rows.scale[c]
         out[i + 3] = total_d * rows.scale[d]
-    for i in range(whole, out.size):
+    for i in range(n_unrolled, out.size):
         row = rows.values[record(selection, i)]
         total = 0.0
         for j in range(row.size):
@@ -185,8 +185,8 @@ def _project_dense(rows, selection, coefficients, out, ahead):
 
 @implements(add_weighted, DenseRows, **_FAST)
 def _add_weighted_dense(rows, selection, weights, out, ahead):
-    whole = weights.size - weights.size % 4
-    for i in range(0, whole, 4):
+    n_unrolled = weights.size - weights.size % 4
+    for i in range(0, n_unrolled, 4):
         if ahead is not None:
             _fetch_two(rows.values, ahead, weights.size // 2 + i // 2)
         a, b = record(selection, i), record(selection, i + 1)
@@ -203,7 +203,7 @@ def _add_weighted_dense(rows, selection, weights, out, ahead):
                 + weight_c * row_c[j]
                 + weight_d * row_d[j]
             )
-    for i in range(whole, weights.size):
+    for i in range(n_unrolled, weights.size):
         row = rows.values[record(selection, i)]
         weight = weights[i] * rows.scale[record(selection, i)]
         for j in range(row.size):

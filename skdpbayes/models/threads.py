@@ -29,7 +29,7 @@ def of_chunks(function, n_rows, n_chunks, n_entries):
         How large the table is.
     """
     ends = [n_rows * k // n_chunks for k in range(n_chunks + 1)]
-    waiting, found = deque(range(n_chunks)), {}
+    waiting, results = deque(range(n_chunks)), {}
 
     def work():
         while waiting:
@@ -37,7 +37,7 @@ def of_chunks(function, n_rows, n_chunks, n_entries):
                 chunk = waiting.popleft()
             except IndexError:  # Another thread was faster.
                 return
-            found[chunk] = function(ends[chunk], ends[chunk + 1])
+            results[chunk] = function(ends[chunk], ends[chunk + 1])
 
     n_threads = min(numba.get_num_threads(), n_chunks) if n_entries >= _WORTH_THREADS else 1
     if n_threads == 1 or threading.current_thread() is not threading.main_thread():
@@ -51,4 +51,4 @@ def of_chunks(function, n_rows, n_chunks, n_entries):
                 job.result()
         finally:
             waiting.clear()
-    return [found[chunk] for chunk in range(n_chunks)]
+    return [results[chunk] for chunk in range(n_chunks)]

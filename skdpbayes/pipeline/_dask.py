@@ -95,30 +95,30 @@ def fit_branches(step, X, fit):
     """
     parts = columns_of_branches(step, X)
     stand_ins = {
-        name: _StandIn(one, partial(fit, name, one, parts[name]))
-        for name, one in children(step)
-        if _is_step(one)
+        name: _StandIn(child, partial(fit, name, child, parts[name]))
+        for name, child in children(step)
+        if _is_step(child)
     }
-    for name, one in stand_ins.items():
-        refuse_models(step, name, one.step)
-    own = step.get_params(deep=False)
+    for name, child in stand_ins.items():
+        refuse_models(step, name, child.step)
+    params = step.get_params(deep=False)
     try:
         # In this process, in which stand-ins note what they fitted.
         step.set_params(n_jobs=None, verbose=False, **stand_ins)
         step.fit_transform(example_of(X))
     finally:
-        vars(step).update(own)
+        vars(step).update(params)
     if isinstance(step, FeatureUnion):
         step.transformer_list = [
-            (name, stand_ins[name].fitted if name in stand_ins else one)
-            for name, one in step.transformer_list
+            (name, stand_ins[name].fitted if name in stand_ins else child)
+            for name, child in step.transformer_list
         ]
         return
     name, _, columns = step._remainder
     step._remainder = (name, step.remainder, columns)
     step.transformers_ = [
-        (name, one.fitted if isinstance(one, _StandIn) else one, columns)
-        for name, one, columns in step.transformers_
+        (name, child.fitted if isinstance(child, _StandIn) else child, columns)
+        for name, child, columns in step.transformers_
     ]
 
 

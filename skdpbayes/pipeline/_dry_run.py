@@ -118,11 +118,11 @@ def _rehearse(step, X, y, params, fixed, path):
     if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
         refuse_other_types(step.categories, X, "categories", cast=True)
     # A step that was fitted elsewhere may hold more than its parameters.
-    own = copy.deepcopy(step) if name in fixed else clone(step)
+    step_copy = copy.deepcopy(step) if name in fixed else clone(step)
     if is_collection(X):
-        own.fit(example_of(X))
-        return DryRun(output=transformed(own, X), fitted=own)
-    return DryRun(output=_transformed(own, X, y, params), fitted=own)
+        step_copy.fit(example_of(X))
+        return DryRun(output=transformed(step_copy, X), fitted=step_copy)
+    return DryRun(output=_transformed(step_copy, X, y, params), fitted=step_copy)
 
 
 def _refuse_bounds_by_column(step):
@@ -139,16 +139,16 @@ def _refuse_bounds_by_column(step):
 def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
     pipeline._validate_steps()
     routed = pipeline._check_method_params(method="fit", props=params)
-    found, fitted = DryRun(output=X), []
+    result, fitted = DryRun(output=X), []
     for name, step in pipeline.steps:
-        X = found.output
-        if found.part is not None:
-            _refuse_cells(step, found.part)
+        X = result.output
+        if result.part is not None:
+            _refuse_cells(step, result.part)
         named = {} if step is None or isinstance(step, str) else routed[name]
         given = named.get("fit") or named.get("fit_transform") or {}
-        found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
-        fitted.append((name, found.fitted))
-    return found._replace(fitted=None if found.fitted is None else Pipeline(fitted))
+        result = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
+        fitted.append((name, result.fitted))
+    return result._replace(fitted=None if result.fitted is None else Pipeline(fitted))
 
 
 def _rehearse_branches(step, X, y, fixed, path):
@@ -159,17 +159,17 @@ def _rehearse_branches(step, X, y, fixed, path):
     known: list[bool] = []
     errors: list[Exception] = []
     stand_ins = {
-        name: _StandIn(one, f"{path}{name}__", fixed, known, errors)
-        for name, one in children(step)
-        if one is not None and not isinstance(one, str)
+        name: _StandIn(child, f"{path}{name}__", fixed, known, errors)
+        for name, child in children(step)
+        if child is not None and not isinstance(child, str)
     }
-    for name, one in stand_ins.items():
-        refuse_models(step, name, one.step)
+    for name, child in stand_ins.items():
+        refuse_models(step, name, child.step)
     # Without other processes, in which nothing would be noted.
     branches.set_params(n_jobs=None, verbose=False, **stand_ins)
 
     def on_error(error):
-        return error if any(error is one for one in errors) else refusal(branches, error)
+        return error if any(error is child for child in errors) else refusal(branches, error)
 
     output = sanitize_errors(branches.fit_transform, X, y, on_error=on_error)
     return DryRun(output=output) if all(known) else DryRun(part=output)
@@ -179,10 +179,10 @@ def _rehearse_partitions(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion on a collection."""
     branches, known = clone(step), []
 
-    def made_up(name, one, part):
-        found = _rehearse(one, part, y, {}, fixed, f"{path}{name}__")
-        known.append(found.fitted is not None)
-        return FunctionTransformer(_no_columns) if found.fitted is None else found.fitted
+    def made_up(name, child, part):
+        result = _rehearse(child, part, y, {}, fixed, f"{path}{name}__")
+        known.append(result.fitted is not None)
+        return FunctionTransformer(_no_columns) if result.fitted is None else result.fitted
 
     fit_branches(branches, X, made_up)
     output = transformed(branches, X)
@@ -219,13 +219,13 @@ def _rehearse_private(step, X, y, params):
     if not hasattr(step, "_rehearse"):
         # An estimator from elsewhere, of which only plans are known.
         return DryRun(n_columns=_width(X))
-    own = clone(step)
-    _check_arguments(own, X, y, params)
-    if hasattr(own, "transform"):
-        if not own._rehearse(X, y, **params):
+    step_copy = clone(step)
+    _check_arguments(step_copy, X, y, params)
+    if hasattr(step_copy, "transform"):
+        if not step_copy._rehearse(X, y, **params):
             return DryRun()
-        return DryRun(output=own.transform(X), fitted=own)
-    return DryRun(n_columns=_width(X), classes=own._rehearse(X, y, **params))
+        return DryRun(output=step_copy.transform(X), fitted=step_copy)
+    return DryRun(n_columns=_width(X), classes=step_copy._rehearse(X, y, **params))
 
 
 def _check_arguments(step, X, y, params):
@@ -298,12 +298,12 @@ class _StandIn(BaseEstimator):
 
     def fit_transform(self, X, y=None):
         try:
-            found = _rehearse(self.step, X, y, {}, self.fixed, self.path)
+            result = _rehearse(self.step, X, y, {}, self.fixed, self.path)
         except Exception as error:
             self.errors.append(error)  # It quotes no cell.
             raise
-        self.known.append(found.output is not None)
-        known = (one for one in (found.output, found.part) if one is not None)
+        self.known.append(result.output is not None)
+        known = (output for output in (result.output, result.part) if output is not None)
         return next(known, np.zeros((_num_samples(X), 0)))
 
     @available_if(_has_transform)

@@ -542,7 +542,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         self._check_parameters()
         check_arguments(self, params, X, y)
         n_rows, n_columns = table_shape(X)
-        found = self._report_leaks(issparse(X))
+        leaking = self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_learning(self)
         limit, header = self.max_rows_per_group, header_of(X)
@@ -551,7 +551,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
         labels = partial(labels_of, self, y)
-        plan = plan_pipeline(self, n_samples, n_columns, header, labels).changed(leaks=tuple(found))
+        plan = plan_pipeline(self, n_samples, n_columns, header, labels).changed(
+            leaks=tuple(leaking)
+        )
         emit_plan_warnings(plan, self.get_params())
         if is_collection(X):
             from .._data.dask_partitions import refuse_other_order_in_parts
@@ -622,7 +624,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
         steps = self.get_params()
         given = [(steps[path], part) for path, part in plan.steps.items()]
-        own = []
+        given_budgets = []
         for step, (epsilon, delta) in given:
             settings = {"epsilon": epsilon, "delta": delta}
             if plan.persons is not None:
@@ -630,16 +632,16 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
                 settings |= settings_for_persons(step, *of_rows)
             if plan.data_norm is not None and step is given[-1][0]:
                 settings["data_norm"] = plan.data_norm
-            own.append((step, {name: getattr(step, name) for name in settings}))
+            given_budgets.append((step, {name: getattr(step, name) for name in settings}))
             step.set_params(**settings)
         try:
             yield
         finally:
             # A fit may have put fitted copies in the places of steps.
             steps = self.get_params()
-            for (step, values), path in zip(own, plan.steps, strict=True):
-                for one in (step, steps[path]):
-                    one.set_params(**values)
+            for (step, values), path in zip(given_budgets, plan.steps, strict=True):
+                for estimator in (step, steps[path]):
+                    estimator.set_params(**values)
 
     def _fit_within(self, plan, X, y, params, firsts):
         """Charge a plan, and fit the steps."""
@@ -680,12 +682,12 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         )
 
     def _report_leaks(self, is_sparse):
-        found = leaks(self, is_sparse)
-        if found and self.strict:
-            raise ValueError(f"{' '.join(found)} Nothing was read.")
-        for text in found:
+        leaking = leaks(self, is_sparse)
+        if leaking and self.strict:
+            raise ValueError(f"{' '.join(leaking)} Nothing was read.")
+        for text in leaking:
             warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
-        return found
+        return leaking
 
     def _paid_steps(self, plan, firsts):
         """The private steps of a plan, each with what is charged for it, and the rows it may read."""

@@ -59,10 +59,10 @@ def remainder(final, budget, spent, n_samples, width):
         _is_gaussian(final, math.inf, budget.delta, n_samples, width, math.inf)
         return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
     if budget.delta == 0:
-        left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
-        cost = cost_of_step(final, left, 0.0, n_samples, width or 1)
-        any_width = PrivacyCost(relation, pure_events=(PureMechanism(left),))
-        return (left, 0.0), any_width if width is None else cost
+        epsilon_left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
+        cost = cost_of_step(final, epsilon_left, 0.0, n_samples, width or 1)
+        any_width = PrivacyCost(relation, pure_events=(PureMechanism(epsilon_left),))
+        return (epsilon_left, 0.0), any_width if width is None else cost
 
     def gaussian(epsilon):
         return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
@@ -188,7 +188,7 @@ def reads_one_row(step, max_rows):
     return max_rows > 1 and type(step) in (DPQuantileScaler, DPImputer)
 
 
-def cheaper_steps(found, relation, limit):
+def cheaper_steps(spending, relation, limit):
     """The factors by which steps that read one row of each person cost less than others, by path.
 
     The last step reads all rows that are kept.
@@ -196,7 +196,7 @@ def cheaper_steps(found, relation, limit):
     if limit is None:
         return {}
     _, steps = group_privacy_factor(relation, int(limit))
-    return {path: steps for path, step, _ in found[:-1] if reads_one_row(step, limit)}
+    return {path: steps for path, step, _ in spending[:-1] if reads_one_row(step, limit)}
 
 
 def larger_budget(budget, factor):
@@ -212,7 +212,10 @@ def smaller_cost(cost, factor):
     """The cost of a row that, as much larger for a person, is that of choices from a row of each."""
     if factor == 1:
         return cost
-    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.decisions)
+    bits = (
+        replace(decision, log_odds_range=decision.log_odds_range / factor)
+        for decision in cost.decisions
+    )
     return replace(cost, decisions=tuple(bits))
 
 
@@ -222,12 +225,12 @@ def smaller_cost(cost, factor):
 # to them
 
 
-def step_warnings(found, parts, n_samples, n_persons=None):
+def step_warnings(spending, parts, n_samples, n_persons=None):
     """The warnings of private steps' plans, each after the name of its step.
 
     Parameters
     ----------
-    found : list of (str, private step, int or None)
+    spending : list of (str, private step, int or None)
         Paths, steps and numbers of columns; a step without a known number says itself what it has to say.
     parts : dict of {str: (float, float)}
         Epsilon and delta of each step.
@@ -241,15 +244,15 @@ def step_warnings(found, parts, n_samples, n_persons=None):
     warnings : tuple of str
     """
     warnings = []
-    for path, step, width in found:
+    for path, step, width in spending:
         if path not in parts or width is None:
             continue
         epsilon, delta = parts[path]
-        own = clone(step).set_params(epsilon=epsilon, delta=delta)
-        if n_persons is not None and hasattr(own, "transform"):
-            own.set_params(public_size=int(n_persons))
+        step_copy = clone(step).set_params(epsilon=epsilon, delta=delta)
+        if n_persons is not None and hasattr(step_copy, "transform"):
+            step_copy.set_params(public_size=int(n_persons))
         # A step from elsewhere need not have any.
-        texts = getattr(own.privacy_plan(n_samples, width), "warnings", ())
+        texts = getattr(step_copy.privacy_plan(n_samples, width), "warnings", ())
         warnings += [f"{path}: {text}" for text in texts]
     return tuple(warnings)
 
@@ -411,20 +414,24 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     """
     for _, step in pipeline.steps:
         refuse_hidden(step)
-    found = [one for one in spending_steps(pipeline, n_columns, header)[0] if not is_free(one[1])]
-    if not found:
+    spending = [
+        spending_step
+        for spending_step in spending_steps(pipeline, n_columns, header)[0]
+        if not is_free(spending_step[1])
+    ]
+    if not spending:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
             "step, or use scikit-learn's Pipeline."
         )
-    if len({id(step) for _, step, _ in found}) < len(found):
+    if len({id(step) for _, step, _ in spending}) < len(spending):
         raise ValueError(
             "the same private step is in the pipeline more than once, but it has only one epsilon: put "
             "sklearn.base.clone(step) in the other places."
         )
-    _check_limits(pipeline, found)
-    _check_own_budgets(found)
-    last, final, width = found[-1]
+    _check_limits(pipeline, spending)
+    _check_own_budgets(spending)
+    last, final, width = spending[-1]
     limit = pipeline.max_rows_per_group
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
@@ -438,27 +445,32 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     if not hasattr(final, "data_norm") or final.data_norm is not None:
         norm = None  # The user's own wins.
     if norm is not None:
-        found[-1] = last, clone(final).set_params(data_norm=norm), width
+        spending[-1] = last, clone(final).set_params(data_norm=norm), width
     if limit is not None:
         of_rows = group_privacy_factor(relation, limit)[0]
-        found = [
+        spending = [
             (
                 path,
                 clone(step).set_params(**settings_for_persons(step, of_rows, n_samples, limit)),
                 n,
             )
-            for path, step, n in found
+            for path, step, n in spending
         ]
     make = partial(
-        _split, pipeline.shares, found, n_samples, warnings, cheaper_steps(found, relation, limit)
+        _split,
+        pipeline.shares,
+        spending,
+        n_samples,
+        warnings,
+        cheaper_steps(spending, relation, limit),
     )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     return plan.changed(
-        warnings=plan.warnings + step_warnings(found, plan.steps, n_samples, n_persons),
+        warnings=plan.warnings + step_warnings(spending, plan.steps, n_samples, n_persons),
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
         data_norm=norm,
-        room=room_of_last(pipeline, plan, found, n_columns, header, labels)
+        room=room_of_last(pipeline, plan, spending, n_columns, header, labels)
         if width is None
         else None,
     )
@@ -469,47 +481,50 @@ def seed_of(pipeline, n_columns, header):
 
     Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
     """
-    found = [step for _, step, _ in spending_steps(pipeline, n_columns, header)[0]]
-    seeds = [getattr(step, "random_state", None) for step in found if not is_free(step)]
+    spending = [step for _, step, _ in spending_steps(pipeline, n_columns, header)[0]]
+    seeds = [getattr(step, "random_state", None) for step in spending if not is_free(step)]
     return next((seed for seed in reversed(seeds) if seed is not None), None)
 
 
-def _check_own_budgets(found):
+def _check_own_budgets(spending):
     """Raise a ValueError if a step has a budget of its own, which a fit would not keep to."""
-    own = []
-    for path, step, _ in found:
+    given_budgets = []
+    for path, step, _ in spending:
         parameters = inspect.signature(type(step)).parameters
         for name in {"epsilon", "delta"} & set(parameters):
             default, value = parameters[name].default, getattr(step, name)
             if default is not inspect.Parameter.empty and value != default:
-                own.append(f"{path}__{name}={value!r}")
-    if own:
+                given_budgets.append(f"{path}__{name}={value!r}")
+    if given_budgets:
         raise ValueError(
-            f"{', '.join(sorted(own))}: a private pipeline splits its own epsilon and delta over its steps, "
-            "and would ignore those of a step. Leave them at their defaults, and set those of the pipeline. "
-            f"Its shares decide who gets how much, e.g. shares={{{found[0][0]!r}: 0.1}}."
+            f"{', '.join(sorted(given_budgets))}: a private pipeline splits its own epsilon and delta over "
+            "its steps, and would ignore those of a step. Leave them at their defaults, and set those of the "
+            "pipeline. "
+            f"Its shares decide who gets how much, e.g. shares={{{spending[0][0]!r}: 0.1}}."
         )
 
 
-def _check_limits(pipeline, found):
+def _check_limits(pipeline, spending):
     """Raise a ValueError if the limit of rows per person is invalid, or set in a step."""
     limit = pipeline.max_rows_per_group
     if limit is not None and not (
         is_number(limit) and isinstance(limit, Integral) and int(limit) >= 1
     ):
         raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
-    own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
-    if own:
+    limited = [
+        path for path, step, _ in spending if getattr(step, "max_rows_per_group", None) is not None
+    ]
+    if limited:
         raise ValueError(
-            f"max_rows_per_group is set in {own}, and the other steps would still use all rows of a person: "
-            "set it in the pipeline, and leave it None in the steps."
+            f"max_rows_per_group is set in {limited}, and the other steps would still use all rows of a "
+            "person: set it in the pipeline, and leave it None in the steps."
         )
 
 
-def _split(shares, found, n_samples, warnings, cheaper, budget):
+def _split(shares, spending, n_samples, warnings, cheaper, budget):
     """The plan that splits a budget over private steps."""
-    *early, (last, final, width) = found
-    early = [one for one in early if _has_columns(*one)]
+    *early, (last, final, width) = spending
+    early = [early_step for early_step in early if _has_columns(*early_step)]
     if width == 0:
         raise ValueError(
             f"no column reaches {last}: give the steps before it columns. A function that selects columns "
@@ -525,7 +540,7 @@ def _split(shares, found, n_samples, warnings, cheaper, budget):
     spent = sum((smaller_cost(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
     steps[last], costs[last] = remainder(final, budget, spent, n_samples, width)
     failing = [
-        step for path, step, _ in found if path in costs and costs[path].failure_probability > 0
+        step for path, step, _ in spending if path in costs and costs[path].failure_probability > 0
     ]
     return PipelinePlan(
         budget=budget,

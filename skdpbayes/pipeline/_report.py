@@ -60,7 +60,7 @@ def account_of_private(pipeline: Any) -> Account:
     """The account of a fitted `PrivatePipeline`."""
     plan = pipeline.plan_
     steps = _noted(_described(pipeline, costs_of_steps(plan), plan.n_samples), plan)
-    known = [one.step for one in leaves(pipeline)]
+    known = [leaf.step for leaf in leaves(pipeline)]
     account = plan_account(plan, "pipeline")._replace(
         name=type(pipeline).__name__,
         steps=tuple(steps),
@@ -103,38 +103,38 @@ def account_of_ordinary(pipeline: Any) -> Account:
     """
     try:
         check_is_fitted(pipeline)
-        found = [one for one in leaves(pipeline) if is_private(one.step)]
-        fitted = all(hasattr(one.step, "plan_") for one in found)
+        private_leaves = [leaf for leaf in leaves(pipeline) if is_private(leaf.step)]
+        fitted = all(hasattr(leaf.step, "plan_") for leaf in private_leaves)
     except NotFittedError:
         fitted = False
     if not fitted:
         raise NotFittedError(
             "a step of this pipeline is not fitted: fit the pipeline, or report the plan of its last step."
         )
-    if not found:
+    if not private_leaves:
         raise TypeError(
             "no step of the pipeline is private, and there is nothing to report: a report needs a fitted "
             "estimator of skdpbayes, or a pipeline that holds one."
         )
-    plans = {one.path: one.step.plan_ for one in found}
+    plans = {leaf.path: leaf.step.plan_ for leaf in private_leaves}
     costs = {path: plan.cost for path, plan in plans.items()}
     last = list(plans.values())[-1]
     asked = asked_for(last)
     if len([cost for cost in costs.values() if not cost.is_zero]) > 1:
         # Each step had a ceiling, and the whole had none.
         asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)
-    rows = getattr(plans[found[0].path], "n_samples", None)
+    rows = getattr(plans[private_leaves[0].path], "n_samples", None)
     account = plan_account(last, "pipeline")._replace(
         cost=composed(tuple(costs.values())),
         budget=asked,
         name=type(pipeline).__name__,
         steps=tuple(_described(pipeline, costs, rows)),
         releases=tuple(
-            {"estimator": type(one.step).__name__, **release_of(one.step.plan_)}
-            for one in found
-            if not one.step.plan_.cost.is_zero
+            {"estimator": type(leaf.step).__name__, **release_of(leaf.step.plan_)}
+            for leaf in private_leaves
+            if not leaf.step.plan_.cost.is_zero
         ),
-        unprotected=unprotected_by([one.step for one in found]),
+        unprotected=unprotected_by([leaf.step for leaf in private_leaves]),
         warnings=tuple(leaks(pipeline)),
         rows=rows,
         proof="Proposition 2",
@@ -145,7 +145,9 @@ def account_of_ordinary(pipeline: Any) -> Account:
 
 def steps_within(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
     """The steps before the last of a fitted pipeline that a search has chosen, and has paid for."""
-    spending = {one.path for one in leaves(pipeline) if is_private(one.step) and _spends(one.step)}
+    spending = {
+        leaf.path for leaf in leaves(pipeline) if is_private(leaf.step) and _spends(leaf.step)
+    }
     return tuple(
         step._replace(role="within") if step.name in spending else step
         for step in _described(pipeline, {}, rows)[:-1]
@@ -159,12 +161,14 @@ def _spends(step):
 
 def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
     """The disclosures of a pipeline's steps before a fit."""
-    found = []
+    disclosures = []
     for path, step, _ in _unfitted(pipeline, ""):
-        own = clone(step) if hasattr(step, "_about") else step  # Without what an earlier fit left.
-        one = _step(pipeline, _Leaf(path, own), None, rows, {})
-        found.append(one if is_private(step) else one._replace(columns=None))
-    return tuple(found)
+        step_copy = (
+            clone(step) if hasattr(step, "_about") else step
+        )  # Without what an earlier fit left.
+        disclosed = _step(pipeline, _Leaf(path, step_copy), None, rows, {})
+        disclosures.append(disclosed if is_private(step) else disclosed._replace(columns=None))
+    return tuple(disclosures)
 
 
 def costs_of_steps(plan: Any) -> dict[str, Any]:
@@ -220,12 +224,12 @@ def unprotected_by(steps: Any) -> tuple[str, ...]:
 
 
 def _described(pipeline, costs, rows):
-    leak_texts, found, leaked = dict(leaks_by_path(pipeline)), [], False
+    leak_texts, steps, leaked = dict(leaks_by_path(pipeline)), [], False
     for leaf in leaves(pipeline):
         step = _step(pipeline, leaf, costs.get(leaf.path), rows, leak_texts)
-        found.append(_without_columns(step) if leaked else step)
+        steps.append(_without_columns(step) if leaked else step)
         leaked |= step.role == "unproven"
-    return found
+    return steps
 
 
 def _without_columns(step):
@@ -242,11 +246,11 @@ def _step(pipeline, leaf, cost, rows, leak_texts):
         fields["columns"] = tuple(map(str, names)) if count == len(names) else count
     if not is_private(step):
         fields["role"], fields["note"] = _role(pipeline, path, step, leak_texts)
-    found = step_of(step, cost, path, **fields)
+    result = step_of(step, cost, path, **fields)
     return (
-        found
-        if found.about.facts
-        else found._replace(about=found.about._replace(facts=_facts(step)))
+        result
+        if result.about.facts
+        else result._replace(about=result.about._replace(facts=_facts(step)))
     )
 
 
@@ -259,17 +263,17 @@ def _role(pipeline, path, step, leak_texts):
 
 def _facts(step):
     """The public lists of an encoder of scikit-learn, and the constant of an imputer."""
-    found = []
+    facts = []
     lists = getattr(step, "categories", None)
     if isinstance(lists, list | tuple):
         names = getattr(step, "feature_names_in_", range(len(lists)))
-        found += [
-            Disclosure("categories", as_json(list(one)), "declared", str(name))
-            for name, one in zip(names, lists, strict=False)
+        facts += [
+            Disclosure("categories", as_json(list(values)), "declared", str(name))
+            for name, values in zip(names, lists, strict=False)
         ]
     if getattr(step, "strategy", None) == "constant" and hasattr(step, "fill_value"):
-        found.append(Disclosure("value for missing ones", as_json(step.fill_value), "declared"))
-    return tuple(found)
+        facts.append(Disclosure("value for missing ones", as_json(step.fill_value), "declared"))
+    return tuple(facts)
 
 
 def leaves(step: Any, path: str = "", names: Any = None) -> Iterator[_Leaf]:
@@ -280,27 +284,27 @@ def leaves(step: Any, path: str = "", names: Any = None) -> Iterator[_Leaf]:
     if children(step) is None or (path and is_private(step)):
         yield _Leaf(path.removesuffix("__"), step, names)
     elif isinstance(step, Pipeline):
-        for name, one in step.steps:
-            yield from leaves(one, f"{path}{name}__", names)
-            names = names_behind(one, names)
+        for name, child in step.steps:
+            yield from leaves(child, f"{path}{name}__", names)
+            names = names_behind(child, names)
     elif isinstance(step, ColumnTransformer):
         yield from _leaves_of_columns(step, path)
     elif isinstance(step, FeatureUnion):
-        for name, one in step.transformer_list:
-            yield from leaves(one, f"{path}{name}__", names)
+        for name, child in step.transformer_list:
+            yield from leaves(child, f"{path}{name}__", names)
 
 
 def _leaves_of_columns(step, path):
     check_is_fitted(step)
     own = getattr(step, "feature_names_in_", None)
-    seen = set()
-    for name, one, places in fitted_branches(step):
-        seen.add(name)
+    taken = set()
+    for name, child, places in fitted_branches(step):
+        taken.add(name)
         names = [f"column {j}" for j in places] if own is None else [own[j] for j in places]
-        yield from leaves(one, f"{path}{name}__", names)
-    for name, one, _ in step.transformers_:  # Branches of which no column comes out.
-        if name not in seen:
-            yield from leaves(one, f"{path}{name}__")
+        yield from leaves(child, f"{path}{name}__", names)
+    for name, child, _ in step.transformers_:  # Branches of which no column comes out.
+        if name not in taken:
+            yield from leaves(child, f"{path}{name}__")
 
 
 def _unfitted(step, path):
@@ -309,8 +313,8 @@ def _unfitted(step, path):
     held = children(step)
     if held is None:
         yield _Leaf(path.removesuffix("__"), step)
-    for name, one in held or ():
-        yield from _unfitted(one, f"{path}{name}__")
+    for name, child in held or ():
+        yield from _unfitted(child, f"{path}{name}__")
 
 
 def _is_identity(step):

@@ -44,7 +44,7 @@ class Room(NamedTuple):
     slopes: dict[str, int]
 
 
-def room_of_last(pipeline, plan, found, n_columns, header, labels):
+def room_of_last(pipeline, plan, spending, n_columns, header, labels):
     """The `Room` of a pipeline's last step, None if it takes all that encoders may find.
 
     The number of its columns is not known before the fit.
@@ -53,7 +53,7 @@ def room_of_last(pipeline, plan, found, n_columns, header, labels):
     ----------
     pipeline : PrivatePipeline
     plan : PipelinePlan
-    found : list of (str, private step, int or None)
+    spending : list of (str, private step, int or None)
         Paths, steps as they are fitted, and numbers of columns of the plan.
     n_columns : int or None
         Number of columns of the table.
@@ -67,7 +67,7 @@ def room_of_last(pipeline, plan, found, n_columns, header, labels):
     ValueError
         If the last step cannot even take the columns that there are if nothing is found.
     """
-    last, final, _ = found[-1]
+    last, final, _ = spending[-1]
 
     def columns_with(learnt):
         steps, _ = spending_steps(pipeline, n_columns, header, learnt=learnt)
@@ -78,7 +78,7 @@ def room_of_last(pipeline, plan, found, n_columns, header, labels):
         return None  # A step behind the encoders makes its own number of columns.
     slopes = {
         path: columns_with({path: 1}) - fewest
-        for path, step, _ in found[:-1]
+        for path, step, _ in spending[:-1]
         if type(step) is DPOneHotEncoder
     }
     most = _most_columns(plan, last, final, fewest, labels)
@@ -150,11 +150,11 @@ def fit_with_room(pipeline, room, X, y, params, fit):
 def _kept_as_they_are(pipeline, X):
     """Rows that steps from elsewhere cannot change in place."""
     steps = pipeline.get_params()
-    own = all(
+    are_kept = all(
         type(steps[path]).__module__.startswith("skdpbayes.")
         for path in paths_without_budget(pipeline)
     )
-    return X if own else copied(X)
+    return X if are_kept else copied(X)
 
 
 def _make_room(pipeline, room, X, y, output):
@@ -182,8 +182,8 @@ def _make_room(pipeline, room, X, y, output):
     }
     counts = {
         (path, j, category): count
-        for path, one in encoders.items()
-        for j, kept in one._noisy_counts.items()
+        for path, encoder in encoders.items()
+        for j, kept in encoder._noisy_counts.items()
         for category, count in kept.items()
     }
     excess = output.shape[1] - room.n_columns
@@ -234,8 +234,8 @@ def _again(step, X, y, changed):
         return X
     if _holds(step, changed):
         if isinstance(step, Pipeline):
-            for _, one in step.steps:
-                X = _again(one, X, y, changed)
+            for _, child in step.steps:
+                X = _again(child, X, y, changed)
             return X
         if isinstance(step, ColumnTransformer | FeatureUnion):
             _change_branches(step, X, y, changed)
@@ -247,18 +247,18 @@ def _again(step, X, y, changed):
 
 def _change_branches(step, X, y, changed):
     if isinstance(step, FeatureUnion):
-        for _, one in step.transformer_list:
-            if _holds(one, changed):
-                _again(one, copied(X), y, changed)
+        for _, child in step.transformer_list:
+            if _holds(child, changed):
+                _again(child, copied(X), y, changed)
         return
     parts = columns_of_branches(step, X) if is_collection(X) else {}
     first, places = 0, dict(step.output_indices_)
-    for name, one, columns in fitted_branches(step):
+    for name, child, columns in fitted_branches(step):
         part = step.output_indices_[name]
         width = part.stop - part.start
-        if _holds(one, changed):
+        if _holds(child, changed):
             part = parts[name] if is_collection(X) else _safe_indexing(X, columns, axis=1)
-            width = _again(one, part, y, changed).shape[1]
+            width = _again(child, part, y, changed).shape[1]
         places[name] = slice(first, first + width)
         first += width
     step.output_indices_ = places

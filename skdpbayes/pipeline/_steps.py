@@ -57,11 +57,11 @@ _REMEDIES = {
 
 def children(step):
     """[(name, step)] of a composite step, or None; a subclass may do more than fit what it holds."""
-    own = type(step).__module__.startswith("skdpbayes.")
-    if type(step) is Pipeline or (own and isinstance(step, Pipeline)):
+    is_ours = type(step).__module__.startswith("skdpbayes.")
+    if type(step) is Pipeline or (is_ours and isinstance(step, Pipeline)):
         return list(step.steps)
     if type(step) is ColumnTransformer:
-        held = [(name, one) for name, one, _ in step.transformers]
+        held = [(name, child) for name, child, _ in step.transformers]
         return [*held, ("remainder", step.remainder)]
     if type(step) is FeatureUnion:
         return list(step.transformer_list)
@@ -77,7 +77,7 @@ def is_free(step):
     """Whether a private step spends nothing, whatever its budget and its table."""
     if isinstance(step, DPOneHotEncoder):
         lists = step.categories  # A dict has the lists of some columns.
-        private = (isinstance(one, str) and one == "private" for one in lists)
+        private = (isinstance(categories, str) and categories == "private" for categories in lists)
         return isinstance(lists, list | tuple) and not any(private)
     return isinstance(step, DPImputer) and step.strategy == "constant"
 
@@ -94,15 +94,15 @@ def leaks(step, is_sparse=False):
 def refuse_learning(pipeline):
     """Raise a TypeError if a step of a private pipeline learns from rows that are not in this process."""
     steps, fixed = pipeline.get_params(), pipeline.learns_nothing or ()
-    found = [
+    learning = [
         text
         for path, text in _leaks(pipeline, False, "")
         if path not in fixed and children(steps.get(path)) is None and path
     ]
-    if found:
+    if learning:
         raise TypeError(
-            f"{' '.join(found)} X is a Dask collection, and only private steps read those: pass X.compute() "
-            "if it fits. Nothing was read."
+            f"{' '.join(learning)} X is a Dask collection, and only private steps read those: pass "
+            "X.compute() if it fits. Nothing was read."
         )
 
 
@@ -113,33 +113,37 @@ def leaks_by_path(step):
 
 def paths_without_budget(step, path=""):
     """The names of all steps that have no budget, those of inner steps joined by ``__``."""
-    found = []
-    for name, one in children(step) or ():
-        if one is not None and not isinstance(one, str) and not is_private(one):
-            found += [path + name, *paths_without_budget(one, f"{path}{name}__")]
-    return found
+    paths = []
+    for name, child in children(step) or ():
+        if child is not None and not isinstance(child, str) and not is_private(child):
+            paths += [path + name, *paths_without_budget(child, f"{path}{name}__")]
+    return paths
 
 
 def _leaks(step, is_sparse, path):
     """[(name of the step, message)]."""
     if step is None or isinstance(step, str):
         return []
-    own, held = path.removesuffix("__"), children(step)
+    name_of_step, held = path.removesuffix("__"), children(step)
     if held is not None:
-        texts = [(own, text) for text in _selections(step) + _densities(step, is_sparse)]
-        return texts + [t for name, one in held for t in _leaks(one, is_sparse, f"{path}{name}__")]
+        texts = [(name_of_step, text) for text in _selections(step) + _densities(step, is_sparse)]
+        return texts + [
+            t for name, child in held for t in _leaks(child, is_sparse, f"{path}{name}__")
+        ]
     if is_private(step) or _learns_nothing(step):
         return []
     if tool := tool_of(step):
-        return [(own, what_is_learnt(tool))]
+        return [(name_of_step, what_is_learnt(tool))]
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
-    if own and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
+    if name_of_step and (
+        name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")
+    ):
         remedy += (
             "; or, if it learns nothing from these rows and transforms each by itself and in its place, name "
-            f"it in the private pipeline's learns_nothing=[{own!r}]"
+            f"it in the private pipeline's learns_nothing=[{name_of_step!r}]"
         )
-    return [(own, f"{name} may learn from the rows without noise: use {remedy}.")]
+    return [(name_of_step, f"{name} may learn from the rows without noise: use {remedy}.")]
 
 
 def refuse_tools(step):
@@ -147,8 +151,8 @@ def refuse_tools(step):
     inside = [] if step is None or isinstance(step, str) else [step]
     if hasattr(step, "get_params") and not isinstance(step, type):
         inside += step.get_params(deep=True).values()
-    for one in inside:
-        tool = tool_of(one)
+    for child in inside:
+        tool = tool_of(child)
         if tool is not None and tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
 
@@ -172,8 +176,8 @@ def refuse_selections_by_rows(step, X, header):
     """
     if isinstance(step, Pipeline) and step.steps:
         refuse_selections_by_rows(step.steps[0][1], X, header)
-    for one in step.transformer_list if isinstance(step, FeatureUnion) else ():
-        refuse_selections_by_rows(one[1], X, header)
+    for child in step.transformer_list if isinstance(step, FeatureUnion) else ():
+        refuse_selections_by_rows(child[1], X, header)
     for name, _, columns in step.transformers if isinstance(step, ColumnTransformer) else ():
         if not callable(columns) or header is None:
             continue
@@ -197,7 +201,7 @@ def _densities(step, is_sparse):
     """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
     if type(step) is not ColumnTransformer or not step.sparse_threshold > 0:
         return []
-    makers = [type(one).__name__ for one in _leaves(step) if _may_be_sparse(one)]
+    makers = [type(leaf).__name__ for leaf in _leaves(step) if _may_be_sparse(leaf)]
     if not makers and not is_sparse:
         return []
     return [
@@ -210,7 +214,7 @@ def _densities(step, is_sparse):
 
 def _leaves(step):
     held = children(step)
-    return [step] if held is None else [leaf for _, one in held for leaf in _leaves(one)]
+    return [step] if held is None else [leaf for _, child in held for leaf in _leaves(child)]
 
 
 def _may_be_sparse(step):
@@ -253,7 +257,7 @@ def _learns_nothing(step):
 
 def _is_elementwise(step):
     """Whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
-    functions = [one for one in (step.func, step.inverse_func) if one is not None]
+    functions = [function for function in (step.func, step.inverse_func) if function is not None]
     checks = step.check_inverse and len(functions) == 2
     return all(map(is_known_ufunc, functions)) and not (checks or step.kw_args)
 
@@ -289,28 +293,28 @@ def spending_steps(step, n_columns, header=None, path="", learnt=None):
                 f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the outer "
                 "pipeline cannot split: put its steps into scikit-learn's Pipeline."
             )
-        found: list[tuple] = []
-        for name, one in step.steps:
-            inner, n_columns = spending_steps(one, n_columns, header, f"{path}{name}__", learnt)
-            found, header = found + inner, None
-        return found, n_columns
+        spending: list[tuple] = []
+        for name, child in step.steps:
+            inner, n_columns = spending_steps(child, n_columns, header, f"{path}{name}__", learnt)
+            spending, header = spending + inner, None
+        return spending, n_columns
     if isinstance(step, ColumnTransformer | FeatureUnion):
         parts = [
-            spending_steps(one, n, part, f"{path}{name}__", learnt)
-            for name, one, n, part in branches(step, n_columns, header)
+            spending_steps(child, n, part, f"{path}{name}__", learnt)
+            for name, child, n, part in branches(step, n_columns, header)
         ]
         widths = [width for _, width in parts]
         return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
     name = path.removesuffix("__")
-    found = [(name, step, n_columns)] if is_private(step) else []
+    spending = [(name, step, n_columns)] if is_private(step) else []
     if isinstance(step, FormulaEncoder):
-        return found, step.n_columns
+        return spending, step.n_columns
     if isinstance(step, DPImputer) and step.add_indicator:
-        return found, None if n_columns is None else 2 * n_columns
+        return spending, None if n_columns is None else 2 * n_columns
     n_learnt = None if learnt is None else learnt.get(name, 0)
     if n_columns is not None and (encoded := _n_indicators(step, n_columns, n_learnt)):
-        return found, encoded
-    return found, n_columns if _keeps_columns(step) else None
+        return spending, encoded
+    return spending, n_columns if _keeps_columns(step) else None
 
 
 def _keeps_columns(step):
@@ -329,7 +333,7 @@ def _n_indicators(step, n_columns, n_learnt):
     """
     if type(step) is DPOneHotEncoder:
         lists = step._public_lists(None, n_columns)
-        known = sum(len(one or ()) + 1 for one in lists)
+        known = sum(len(categories or ()) + 1 for categories in lists)
         if None in lists:
             return None if n_learnt is None else known + n_learnt
         return known
@@ -342,12 +346,12 @@ def _n_indicators(step, n_columns, n_learnt):
 def branches(step, n_columns, header):
     """(name, step, number of input columns, header or None) of each parallel branch."""
     if isinstance(step, FeatureUnion):
-        return [(name, one, n_columns, header) for name, one in step.transformer_list]
+        return [(name, child, n_columns, header) for name, child in step.transformer_list]
     branches, used = [], set()
-    for name, one, columns in step.transformers:
+    for name, child, columns in step.transformers:
         places = _places(columns, n_columns, header)
         used.update(places)
-        branches.append((name, one, len(places), None))
+        branches.append((name, child, len(places), None))
     rest = None if n_columns is None else n_columns - len(used)
     return [*branches, ("remainder", step.remainder, rest, None)]
 
@@ -382,8 +386,8 @@ def refuse_hidden(step):
             "plan: search over scikit-learn's Pipeline, in which only the last step spends."
         )
     if type(step) in _COMPOSED or is_private(step):
-        for _, one in (children(step) or ()) if type(step) in _COMPOSED else ():
-            refuse_hidden(one)
+        for _, child in (children(step) or ()) if type(step) in _COMPOSED else ():
+            refuse_hidden(child)
         return
     for held in _held(step):
         if isinstance(held, PrivateScorer) or (is_private(held) and not is_free(held)):
@@ -397,17 +401,17 @@ def refuse_hidden(step):
 
 def _held(step):
     """Everything that a step has as a parameter, or in lists and mappings of them."""
-    found = list(step.get_params().values()) if hasattr(step, "get_params") else []
-    seen = set()
-    for value in found:  # It grows meanwhile; what is held by other objects is not looked into.
-        if id(value) in seen:
+    objects = list(step.get_params().values()) if hasattr(step, "get_params") else []
+    visited = set()
+    for value in objects:  # It grows meanwhile; what is held by other objects is not looked into.
+        if id(value) in visited:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         if isinstance(value, Mapping):
-            found.extend(value.values())
+            objects.extend(value.values())
         elif isinstance(value, list | tuple | set) and len(value) <= _LONGEST:
-            found.extend(value)
-    return found
+            objects.extend(value)
+    return objects
 
 
 # What the columns of a table are called behind the steps of a fitted pipeline.
@@ -489,17 +493,17 @@ def names_behind(step, names=None):
     """
     if step is None or isinstance(step, str):
         return names
-    own = getattr(step, "feature_names_in_", None)
-    if own is not None:
-        names = own
+    names_seen = getattr(step, "feature_names_in_", None)
+    if names_seen is not None:
+        names = names_seen
     try:
         known = None if names is None else np.asarray(names, dtype=object)
         return np.asarray(step.get_feature_names_out(known), dtype=str)
     except Exception:  # As in `set_feature_names`.
         pass
     if isinstance(step, Pipeline):
-        for _, one in step.steps:
-            names = names_behind(one, names)
+        for _, child in step.steps:
+            names = names_behind(child, names)
         return names
     if isinstance(step, ColumnTransformer):
         fits = names is not None and len(names) == step.n_features_in_
@@ -514,21 +518,21 @@ def names_behind(step, names=None):
 
 def _of_branches(step, names):
     """The names behind a fitted ColumnTransformer some of whose branches do not tell them."""
-    found = []
-    for name, one, places in fitted_branches(step):
+    names_of_branches = []
+    for name, child, places in fitted_branches(step):
         part = step.output_indices_[name]
-        inner = names_behind(one, None if names is None else np.asarray(names)[places])
+        inner = names_behind(child, None if names is None else np.asarray(names)[places])
         width = part.stop - part.start
         if inner is None or len(inner) != width:
             inner = [f"x{j}" for j in range(width)]
         prefix = f"{name}__" if step.verbose_feature_names_out is True else ""
-        found += [f"{prefix}{one}" for one in inner]
-    return np.asarray(found, dtype=str)
+        names_of_branches += [f"{prefix}{child}" for child in inner]
+    return np.asarray(names_of_branches, dtype=str)
 
 
 def fitted_branches(step):
     """Yield (name, fitted step, indices of its columns) of a ColumnTransformer, as in the output."""
-    branches = {name: one for name, one, _ in step.transformers_ if one != "drop"}
+    branches = {name: child for name, child, _ in step.transformers_ if child != "drop"}
     for name, part in sorted(step.output_indices_.items(), key=lambda item: item[1].start):
         if name in branches and part.stop > part.start:
             yield name, branches[name], list(step._transformer_to_input_indices[name])
@@ -565,15 +569,15 @@ def longest_row(step, n_columns, header=None, norm=math.inf):
     if step is None or isinstance(step, str):
         return 0.0 if step == "drop" or n_columns == 0 else norm
     if isinstance(step, Pipeline):
-        for _, one in step.steps:
-            norm = longest_row(one, n_columns, header, norm)
-            n_columns, header = spending_steps(one, n_columns, header)[1], None
+        for _, child in step.steps:
+            norm = longest_row(child, n_columns, header, norm)
+            n_columns, header = spending_steps(child, n_columns, header)[1], None
         return norm
     if isinstance(step, ColumnTransformer | FeatureUnion):
         if step.transformer_weights:
             return math.inf
         parts = branches(step, n_columns, header)
-        return math.hypot(*(longest_row(one, n, part, norm) for _, one, n, part in parts))
+        return math.hypot(*(longest_row(child, n, part, norm) for _, child, n, part in parts))
     if isinstance(step, RowNormClipper):
         return min(norm, float(step.norm))
     if isinstance(step, FormulaEncoder):

@@ -65,7 +65,7 @@ def unknown_part(node):
     operands = _operands(node)
     if operands is None:
         return node
-    return next((one for one in map(unknown_part, operands) if one is not None), None)
+    return next((part for part in map(unknown_part, operands) if part is not None), None)
 
 
 def _operands(node):
@@ -100,7 +100,7 @@ def columns_of(node):
     """The names of the columns in an expression, in their order."""
     if isinstance(node, ast.Name):
         return (node.id,)
-    names = (name for one in _operands(node) or () for name in columns_of(one))
+    names = (name for operand in _operands(node) or () for name in columns_of(operand))
     return tuple(dict.fromkeys(names))
 
 
@@ -162,10 +162,10 @@ def numbers_of(table, name):
         # Whatever a type is called: truth values, say, are objects where one of them is missing.
         if np.asarray(column).dtype == object:
             column = [np.nan if _is_missing(value) else value for value in column]
-        found = doubles(column)
-        if found.ndim != 1:
+        numbers = doubles(column)
+        if numbers.ndim != 1:
             raise ValueError
-        return found
+        return numbers
 
     return sanitize_errors(read, _column(table, name), on_error=on_error)
 
@@ -190,8 +190,8 @@ def missing_in(table, name):
         return ValueError(f"column {name!r} must hold text, numbers, truth values or dates.")
 
     def read(column):
-        found = [not isinstance(value, str) and _is_missing(value) for value in column]
-        return np.array(found, dtype=bool)
+        mask = [not isinstance(value, str) and _is_missing(value) for value in column]
+        return np.array(mask, dtype=bool)
 
     return sanitize_errors(read, _column(table, name), on_error=on_error)
 
@@ -329,10 +329,10 @@ class Bounded(Factor):
         return [(self.name, 1.0 / half, -0.5 * (self.upper + self.lower) / half)]
 
     def values(self, table):
-        found = np.asarray(evaluate(self.expression, table), dtype=np.float64)
-        found = np.broadcast_to(found, len(table))
+        numbers = np.asarray(evaluate(self.expression, table), dtype=np.float64)
+        numbers = np.broadcast_to(numbers, len(table))
         lower, upper = self.lower, self.upper
-        scaled = (np.clip(found, lower, upper) - lower) / (upper - lower) * 2.0 - 1.0
+        scaled = (np.clip(numbers, lower, upper) - lower) / (upper - lower) * 2.0 - 1.0
         return np.where(np.isnan(scaled), 0.0, np.clip(scaled, -1.0, 1.0))[:, None]
 
 
@@ -488,14 +488,14 @@ def _unknown(tree, text, within=False):
 def _instead(tree, name, within):
     """The remedy for a part of a formula that is usual elsewhere, or None."""
     inside = tree.args[0] if isinstance(tree, ast.Call) and tree.args else tree
-    functions = [one.func for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    functions = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
     names = [
-        one.id
-        for one in ast.walk(inside)
-        if isinstance(one, ast.Name) and one not in functions and one.id not in ("np", "numpy")
+        call.id
+        for call in ast.walk(inside)
+        if isinstance(call, ast.Name) and call not in functions and call.id not in ("np", "numpy")
     ]
     column = names[0] if names else "x"
-    if any(isinstance(one, ast.BoolOp | ast.BitAnd | ast.BitOr) for one in ast.walk(tree)):
+    if any(isinstance(call, ast.BoolOp | ast.BitAnd | ast.BitOr) for call in ast.walk(tree)):
         return "comparisons are 0 or 1, so that 'and' is a product: (a > 0) * (b > 1)"
     if isinstance(tree, ast.Compare):
         return "of categories take C(x, levels=[...]), and of numbers compare by < or >, which is 0 or 1"
@@ -532,8 +532,8 @@ def _instead(tree, name, within):
     if within and name in FUNCTIONS:
         return f"{name} takes one argument here, as in {name}({column})"
     if not within and (name == "I" or name in FUNCTIONS):
-        whole = ast.unparse(inside if name == "I" else tree)
-        return f"write bounded({whole}, low, high), with public bounds of what it is"
+        text_of_part = ast.unparse(inside if name == "I" else tree)
+        return f"write bounded({text_of_part}, low, high), with public bounds of what it is"
     if not within and isinstance(tree, ast.BinOp | ast.UnaryOp):
         return f"write bounded({ast.unparse(tree)}, low, high), with public bounds of what it is"
     return None
@@ -542,14 +542,16 @@ def _instead(tree, name, within):
 def _arguments(tree, text, required, optional=()):
     """{name: node} of the arguments of a call."""
     names = (*required, *optional)
-    found = dict(zip(names, tree.args, strict=False))
-    found |= {_SYNONYMS.get(one.arg, one.arg): one.value for one in tree.keywords}
-    complete = set(required) <= set(found) <= set(names)
-    if not complete or len(found) != len(tree.args) + len(tree.keywords):
+    arguments = dict(zip(names, tree.args, strict=False))
+    arguments |= {
+        _SYNONYMS.get(keyword.arg, keyword.arg): keyword.value for keyword in tree.keywords
+    }
+    complete = set(required) <= set(arguments) <= set(names)
+    if not complete or len(arguments) != len(tree.args) + len(tree.keywords):
         raise ValueError(
             f"{text} has other arguments than {_USES[tree.func.id]}: write it like this."
         )
-    return found
+    return arguments
 
 
 def _literal(node, text):
@@ -560,7 +562,7 @@ def _literal(node, text):
         pass
     if unknown_part(node) is None and not columns_of(node) and constants_are_finite(node):
         return evaluate(node, None)
-    leaks = any(isinstance(one, ast.Call | ast.Name) for one in ast.walk(node))
+    leaks = any(isinstance(part, ast.Call | ast.Name) for part in ast.walk(node))
     raise ValueError(
         f"{text}: what is declared must be written as finite numbers or text"
         + (", since what is computed from rows would leak." if leaks else ".")
@@ -614,51 +616,51 @@ def checked_levels(given, text, reference=None):
 
 
 def _bounded(tree, text, bounds, levels):
-    found = _arguments(tree, text, ("x", "lower", "upper"))
-    ends = [_literal(found[end], text) for end in ("lower", "upper")]
-    if (part := unknown_part(found["x"])) is not None:
+    arguments = _arguments(tree, text, ("x", "lower", "upper"))
+    ends = [_literal(arguments[end], text) for end in ("lower", "upper")]
+    if (part := unknown_part(arguments["x"])) is not None:
         raise _unknown(part, text, within=True)
-    if not columns_of(found["x"]):
+    if not columns_of(arguments["x"]):
         raise ValueError(f"{text} names no column.")
-    if not constants_are_finite(found["x"]):
+    if not constants_are_finite(arguments["x"]):
         raise ValueError(f"{text} has a constant that is no finite number, such as 1 / 0.")
-    return Bounded(found["x"], ast.unparse(found["x"]), *bounds_of_call(ends, text))
+    return Bounded(arguments["x"], ast.unparse(arguments["x"]), *bounds_of_call(ends, text))
 
 
 def _levels(tree, text, bounds, levels):
-    found = _arguments(tree, text, ("x",), ("levels", "reference"))
-    name = _name(found["x"], text)
-    if "levels" not in found:
+    arguments = _arguments(tree, text, ("x",), ("levels", "reference"))
+    name = _name(arguments["x"], text)
+    if "levels" not in arguments:
         if name not in levels:
             raise ValueError(
                 f"{text} has no levels: list them, as in C({name}, levels=['a', 'b']). What levels occur in "
                 "the rows is private."
             )
         return Levels(name, *levels[name])
-    if isinstance(found["levels"], ast.Name | ast.Attribute | ast.Call):
+    if isinstance(arguments["levels"], ast.Name | ast.Attribute | ast.Call):
         raise ValueError(
             f"{text}: levels must be written as a list, and what they are compared with as a reference: "
             f"C({name}, levels=['a', 'b'], reference='a')."
         )
-    reference = _literal(found["reference"], text) if "reference" in found else None
-    return Levels(name, *checked_levels(_literal(found["levels"], text), text, reference))
+    reference = _literal(arguments["reference"], text) if "reference" in arguments else None
+    return Levels(name, *checked_levels(_literal(arguments["levels"], text), text, reference))
 
 
 def _spline(tree, text, bounds, levels):
-    names = [one.arg for one in tree.keywords]
+    names = [keyword.arg for keyword in tree.keywords]
     if "knots" not in names or "bounds" not in names:
         raise _unknown(tree, text)
-    found = _arguments(tree, text, ("x", "knots", "bounds"), ("degree",))
-    lower, upper = bounds_of_call(_literal(found["bounds"], text), text)
-    knots = _literal(found["knots"], text)
+    arguments = _arguments(tree, text, ("x", "knots", "bounds"), ("degree",))
+    lower, upper = bounds_of_call(_literal(arguments["bounds"], text), text)
+    knots = _literal(arguments["knots"], text)
     if not isinstance(knots, list | tuple):
         raise ValueError(f"{text}: knots must be a list of numbers.")
     knots = tuple(knots)
     _ordered([lower, *knots, upper], text)
-    degree = _literal(found["degree"], text) if "degree" in found else 3
+    degree = _literal(arguments["degree"], text) if "degree" in arguments else 3
     if not isinstance(degree, int) or not 1 <= degree <= 5:
         raise ValueError(f"{text}: degree must be a whole number from 1 to 5.")
-    return Spline(_name(found["x"], text), knots, lower, upper, degree)
+    return Spline(_name(arguments["x"], text), knots, lower, upper, degree)
 
 
 def _missing(tree, text, bounds, levels):
@@ -795,7 +797,9 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     def columns(self) -> list[str]:
         """Names of the columns that the formula reads, in their order."""
         return list(
-            dict.fromkeys(name for term in self._terms() for one in term for name in one.columns)
+            dict.fromkeys(
+                name for term in self._terms() for factor in term for name in factor.columns
+            )
         )
 
     @property
@@ -806,12 +810,12 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     def _about(self):
         facts = [Disclosure("formula", str(self.formula), "declared")]
         facts += [
-            Disclosure("range", as_json(one), "declared", str(name))
-            for name, one in _items(self.bounds, "bounds")
+            Disclosure("range", as_json(interval), "declared", str(name))
+            for name, interval in _items(self.bounds, "bounds")
         ]
         facts += [
-            Disclosure("categories", as_json(list(one)), "declared", str(name))
-            for name, one in _items(self.levels, "levels")
+            Disclosure("categories", as_json(list(interval)), "declared", str(name))
+            for name, interval in _items(self.levels, "levels")
         ]
         return StepDisclosure(tuple(facts))
 
@@ -819,12 +823,12 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         """The terms, each a tuple of factors, without the constant."""
         parts = parsed(self.formula)[1]
         bounds = {
-            name: bounds_of_call(one, f"bounds of {name}")
-            for name, one in _items(self.bounds, "bounds")
+            name: bounds_of_call(interval, f"bounds of {name}")
+            for name, interval in _items(self.bounds, "bounds")
         }
         levels = {
-            name: checked_levels(one, f"levels of {name}")
-            for name, one in _items(self.levels, "levels")
+            name: checked_levels(interval, f"levels of {name}")
+            for name, interval in _items(self.levels, "levels")
         }
         given = [*bounds, *levels]
         texts = dict.fromkeys(factor for term in parts for factor in term)
@@ -846,7 +850,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
             terms.setdefault(frozenset(factors), tuple(factors.values()))
         if not terms:
             raise ValueError(f"formula={self.formula!r} has no term but the constant.")
-        read = {name for term in terms.values() for one in term for name in one.columns}
+        read = {name for term in terms.values() for interval in term for name in interval.columns}
         if unused := [name for name in given if name not in read]:
             raise ValueError(f"bounds or levels declare {unused}, which the formula does not name.")
         return list(terms.values())
@@ -929,8 +933,8 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
                 for name, scale, shift in parts:
                     row = {
                         key: weight
-                        for names, one in row.items()
-                        for key, weight in (((*names, name), one * scale), (names, one * shift))
+                        for names, slope in row.items()
+                        for key, weight in (((*names, name), slope * scale), (names, slope * shift))
                     }
                 rows.append({":".join(names): weight for names, weight in row.items() if weight})
         names = tuple(dict.fromkeys(name for row in rows for name in row if name))
@@ -960,7 +964,7 @@ def parsed(formula):
     if not isinstance(formula, str):
         raise TypeError(f"formula must be a str, got {type(formula).__name__}.")
     try:
-        found = Formula(formula)
+        formula_sides = Formula(formula)
     except (FormulaicError, SyntaxError) as error:
         # Errors of formulaic are coloured for terminals, and mark what they are about by brackets.
         remedy = re.sub(r"\x1b\[[0-9;]*m|\s*\n.*", "", str(error), flags=re.DOTALL)
@@ -970,7 +974,7 @@ def parsed(formula):
             (known for pattern, known in _REMEDIES if re.search(pattern, formula)), remedy
         )
         raise ValueError(f"formula={formula!r} is not understood: {remedy}") from None
-    sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]
+    sides = [getattr(formula_sides, "lhs", None), getattr(formula_sides, "rhs", formula_sides)]
     if any(isinstance(side, tuple) for side in sides):
         raise ValueError(f"formula={formula!r} is not understood: {_NO_BARS}")
     terms = [tuple(map(_text, term.factors)) for term in sides[1]]

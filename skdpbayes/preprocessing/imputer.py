@@ -144,8 +144,8 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
                 (Disclosure("value for missing ones", as_json(self.fill_value), source),)
             )
         names = getattr(self, "feature_names_in_", None)
-        found = getattr(self, "statistics_", None)
-        facts = of_columns("value for missing ones", found, "learnt", names)
+        statistics = getattr(self, "statistics_", None)
+        facts = of_columns("value for missing ones", statistics, "learnt", names)
         return StepDisclosure(facts, "Proposition 50")
 
     def _read(self, X):

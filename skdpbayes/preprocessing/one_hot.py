@@ -167,7 +167,9 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
                 lists = in_order({name: "private" for name in names} | lists, names, "categories")
         if len(lists) != n_features:
             raise ValueError(f"categories has {len(lists)} lists, but X has {n_features} columns.")
-        return [None if _is_private(one) else _public_list(one) for one in lists]
+        return [
+            None if _is_private(categories) else _public_list(categories) for categories in lists
+        ]
 
     def _plan(self, n_samples, n_features, budget):
         lists = self._public_lists(None, n_features)
@@ -200,21 +202,21 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
 
     def _about(self):
         names = getattr(self, "feature_names_in_", None)
-        found = getattr(self, "categories_", None)
-        if found is None:
+        categories = getattr(self, "categories_", None)
+        if categories is None:
             public = () if isinstance(self.categories, str) else ("declared",)
             facts = tuple(Disclosure("categories", None, source) for source in (*public, "learnt"))
             return StepDisclosure(facts, "Proposition 51")
-        names = [f"column {place}" for place in range(len(found))] if names is None else names
-        lists = self._public_lists(names, len(found))
+        names = [f"column {place}" for place in range(len(categories))] if names is None else names
+        lists = self._public_lists(names, len(categories))
         facts = tuple(
             Disclosure(
                 "categories",
-                [_in_words(value) for value in one],
+                [_in_words(value) for value in known],
                 "learnt" if public is None else "declared",
                 str(name),
             )
-            for name, one, public in zip(names, found, lists, strict=True)
+            for name, known, public in zip(names, categories, lists, strict=True)
         )
         return StepDisclosure(facts, "Proposition 51" if None in lists else "")
 
@@ -229,7 +231,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return lists, self.privacy_plan(table.n_samples, table.n_features)
 
     def _make_up(self, n_features, lists, plan):
-        self.categories_ = [one or [] for one in lists]
+        self.categories_ = [categories or [] for categories in lists]
         return None not in lists
 
     def _found(self, table, column, generator):
@@ -264,10 +266,13 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             lists, plan = self._prepared(X, table)
             generator = self._spend(plan)
             self._noisy_counts = {
-                j: self._found(table, j, generator) for j, one in enumerate(lists) if one is None
+                j: self._found(table, j, generator)
+                for j, categories in enumerate(lists)
+                if categories is None
             }
         self.categories_ = [
-            list(self._noisy_counts[j]) if one is None else one for j, one in enumerate(lists)
+            list(self._noisy_counts[j]) if categories is None else categories
+            for j, categories in enumerate(lists)
         ]
         return self
 
@@ -294,16 +299,16 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             If the table is invalid, or the type of a column is that of none of its categories.
         """
         check_is_fitted(self)
-        found = categories_of(self, X, reset=False)
+        categories = categories_of(self, X, reset=False)
         refuse_other_types(self.categories_, X, "categories_", wholly=True)
         places, first = [], 0
-        for j, (column, kept) in enumerate(zip(found.T, self.categories_, strict=True)):
+        for j, (column, kept) in enumerate(zip(categories.T, self.categories_, strict=True)):
             precision = column_precision(X, j)
             place = {in_precision(category, precision): i for i, category in enumerate(kept)}
             places.append([first + place.get(value, len(kept)) for value in column])
             first += len(kept) + 1
         indices = np.array(places, dtype=np.int64).T.ravel()
-        n_rows, n_columns = found.shape
+        n_rows, n_columns = categories.shape
         table = sp.csr_matrix(
             (np.ones(indices.size), indices, np.arange(n_rows + 1) * n_columns), (n_rows, first)
         )
@@ -341,10 +346,10 @@ def categories_of(estimator, X, reset):
         # As objects, dates in nanoseconds would be integers.
         raise TypeError(_NO_CATEGORY)
     cells = validate_objects(estimator, X, _refusal, reset=reset)
-    found = np.empty(cells.shape, dtype=object)
+    categories = np.empty(cells.shape, dtype=object)
     for j, column in enumerate(cells.T):
-        found[:, j] = np.fromiter(map(canonical, column), object, len(column))
-    return found
+        categories[:, j] = np.fromiter(map(canonical, column), object, len(column))
+    return categories
 
 
 def _refusal(error):
@@ -355,8 +360,8 @@ def _count(rows, column):
     return Counter(rows.X[:, column])
 
 
-def _is_private(one):
-    return isinstance(one, str) and one == "private"
+def _is_private(categories):
+    return isinstance(categories, str) and categories == "private"
 
 
 def _public_list(values):
@@ -402,8 +407,11 @@ def _place(item):
 
 def _distinct(categories):
     """A name for each category; text is quoted where a number or an indicator has the same name."""
-    others = {_INFREQUENT, *(_shown(one) for one in categories if not isinstance(one, str))}
-    return [repr(one) if one in others else _shown(one) for one in categories]
+    others = {
+        _INFREQUENT,
+        *(_shown(category) for category in categories if not isinstance(category, str)),
+    }
+    return [repr(category) if category in others else _shown(category) for category in categories]
 
 
 def _shown(category):

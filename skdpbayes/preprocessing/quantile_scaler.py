@@ -202,15 +202,15 @@ class DPQuantileScaler(
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
     def _about(self):
-        names, found = getattr(self, "feature_names_in_", None), None
+        names, bounds = getattr(self, "feature_names_in_", None), None
         if hasattr(self, "lower_"):
-            found = np.column_stack([self.lower_, self.upper_])
-        facts = of_columns("range", found, "learnt", names)
+            bounds = np.column_stack([self.lower_, self.upper_])
+        facts = of_columns("range", bounds, "learnt", names)
         if self.bounds is not None:
             facts = BoundedScaler(*self.bounds)._about().facts + facts
             facts = tuple(
-                one._replace(what="range to look in") if one.source == "declared" else one
-                for one in facts
+                fact._replace(what="range to look in") if fact.source == "declared" else fact
+                for fact in facts
             )
         return StepDisclosure(facts, "Proposition 50")
 
@@ -268,9 +268,14 @@ class DPQuantileScaler(
     def _warn_of_flat(self, columns):
         """Warn of columns whose quantiles were drawn too close to each other to be bounds."""
         names = getattr(self, "feature_names_in_", None)
-        named = [str(one) if names is None else repr(names[one]) for one in columns[:_MOST_NAMED]]
+        named = [
+            str(column) if names is None else repr(names[column])
+            for column in columns[:_MOST_NAMED]
+        ]
         more = f" and {columns.size - len(named)} others" if columns.size > len(named) else ""
-        values = [f"{0.5 * self.lower_[one] + 0.5 * self.upper_[one]:.6g}" for one in columns]
+        values = [
+            f"{0.5 * self.lower_[column] + 0.5 * self.upper_[column]:.6g}" for column in columns
+        ]
         warn(
             f"both quantiles that were drawn are the same, or nearly, in column {', '.join(named)}{more} "
             f"({', '.join(values[:_MOST_NAMED])}): most values are equal, or differ by less than these rows "

@@ -196,13 +196,15 @@ def largest_epsilon(budget, spent):
     if not budget.allows(spent):
         return 0.0
     if budget.delta == 0:
-        left = decimal_exact(budget.epsilon) - decimal_exact(spent.pure_epsilon)
-        return round_down(left) if left > _LEAST * budget.epsilon else 0.0
+        epsilon_left = decimal_exact(budget.epsilon) - decimal_exact(spent.pure_epsilon)
+        return round_down(epsilon_left) if epsilon_left > _LEAST * budget.epsilon else 0.0
     elif spent.is_gaussian:
-        left = gaussian_epsilon(math.sqrt(max(0.0, budget.mu**2 - spent.mu**2)), budget.delta)
+        epsilon_left = gaussian_epsilon(
+            math.sqrt(max(0.0, budget.mu**2 - spent.mu**2)), budget.delta
+        )
     else:
-        left = gaussian_epsilon(_largest_mu(budget, spent), budget.delta)
-    return left * (1.0 - 1e-9) if left > _LEAST * budget.epsilon else 0.0
+        epsilon_left = gaussian_epsilon(_largest_mu(budget, spent), budget.delta)
+    return epsilon_left * (1.0 - 1e-9) if epsilon_left > _LEAST * budget.epsilon else 0.0
 
 
 def _largest_mu(budget, spent):

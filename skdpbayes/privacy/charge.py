@@ -86,10 +86,10 @@ def charge(plan, estimator=None):
 def check_seeds_are_allowed():
     """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
     announced = announced_by_ancestors()
-    for one in announced:
-        if one["file"] is None and not one["allow_seeds"]:
-            raise LedgerOutOfReachError(out_of_reach(one["place"]))
-    around = (one["allow_seeds"] for one in announced)
+    for seed in announced:
+        if seed["file"] is None and not seed["allow_seeds"]:
+            raise LedgerOutOfReachError(out_of_reach(seed["place"]))
+    around = (seed["allow_seeds"] for seed in announced)
     if not all(chain((ledger.allow_seeds for ledger in _active), around)):
         raise ValueError(
             "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "

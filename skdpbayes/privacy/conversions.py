@@ -129,12 +129,12 @@ def _first_feasible(aimed, infeasible, feasible, tolerance, resolution=0.0):
         nonlocal best
         if x in known:
             return known[x]
-        found = aimed(x)
-        if found <= 0.3 * tolerance:
+        excess = aimed(x)
+        if excess <= 0.3 * tolerance:
             best = min(best, x)
-        if -tolerance <= found - 0.3 * tolerance <= 0 and tolerance > 0:
+        if -tolerance <= excess - 0.3 * tolerance <= 0 and tolerance > 0:
             raise _CloseEnoughError
-        return found
+        return excess
 
     with suppress(_CloseEnoughError):
         width = max(resolution, 1e-14 * feasible[0])
@@ -306,8 +306,8 @@ def zcdp_epsilon(rho, delta):
     if 2.0 * log_delta >= _log_square(rho):
         return 0.0
     above, alpha = _orders(math.sqrt(-log_delta / rho))
-    found = rho * alpha + np.log(above / alpha) - (log_delta + np.log(alpha)) / above
-    return max(0.0, float(found.min()))
+    epsilon = rho * alpha + np.log(above / alpha) - (log_delta + np.log(alpha)) / above
+    return max(0.0, float(epsilon.min()))
 
 
 def zcdp_delta(rho, epsilon):
@@ -318,8 +318,8 @@ def zcdp_delta(rho, epsilon):
         return 1.0
     rho, epsilon = max(rho, _LEAST), min(epsilon, _LARGEST)
     above, alpha = _orders(min(max(epsilon / (2.0 * rho), 1e-2), _LARGEST))
-    found = above * (rho * alpha - epsilon + np.log(above / alpha)) - np.log(alpha)
-    return rounded_up(math.exp(min(0.0, _log_square(rho) / 2.0, float(found.min()))))
+    log_delta = above * (rho * alpha - epsilon + np.log(above / alpha)) - np.log(alpha)
+    return rounded_up(math.exp(min(0.0, _log_square(rho) / 2.0, float(log_delta.min()))))
 
 
 def _orders(best):

@@ -107,8 +107,8 @@ def _of_selection(part):
     return f"{part.count:,} times ({runs})" if part.count > 1 else f"({runs})"
 
 
-def _number(count, one, many):
-    return f"{count:,} {one if count == 1 else many}"
+def _number(count, singular, many):
+    return f"{count:,} {singular if count == 1 else many}"
 
 
 # Costs as dp-accounting's events, for other tools to read.
@@ -361,8 +361,12 @@ class PrivacyCost:
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
         if self.failure_probability > 0:
-            left = round_down_delta(delta - self.failure_probability)
-            return replace(self, failure_probability=0.0).epsilon(left) if left > 0 else math.inf
+            delta_left = round_down_delta(delta - self.failure_probability)
+            return (
+                replace(self, failure_probability=0.0).epsilon(delta_left)
+                if delta_left > 0
+                else math.inf
+            )
         if self.is_nothing:
             return math.inf
         if delta == 0:

@@ -60,8 +60,10 @@ class _Shown(Warning, metaclass=_InThisContext):
 
 
 def _may_be_error(category):
-    for action, message, own, module, line in warnings.filters:
-        if not isinstance(own, _InThisContext) and issubclass(category, own):
+    for action, message, filter_category, module, line in warnings.filters:
+        if not isinstance(filter_category, _InThisContext) and issubclass(
+            category, filter_category
+        ):
             if action == "error":
                 return True
             if message is None and module is None and not line:
@@ -73,13 +75,13 @@ def _may_be_error(category):
 def _first_filter(action, category):
     """Put a filter before all others, and take it back."""
     filters: Any = warnings.filters
-    own = (action, None, category, None, 0)
-    filters.insert(0, own)
+    first_filter = (action, None, category, None, 0)
+    filters.insert(0, first_filter)
     try:
         yield
     finally:
-        if own in filters:
-            filters.remove(own)
+        if first_filter in filters:
+            filters.remove(first_filter)
 
 
 class _Fit:

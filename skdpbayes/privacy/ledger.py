@@ -303,9 +303,13 @@ class PrivacyLedger:
             spent = self._book.spent(patience=1.0)
         except LedgerFileError:
             return "The remaining budget cannot be known."
-        left = round_down_epsilon(largest_epsilon(self.budget, spent))
+        epsilon_left = round_down_epsilon(largest_epsilon(self.budget, spent))
         at_delta = f"at delta = {self.budget.delta:g}"
-        fits = f"A fit of epsilon = {left:g} {at_delta} would fit" if left else "Nothing more fits"
+        fits = (
+            f"A fit of epsilon = {epsilon_left:g} {at_delta} would fit"
+            if epsilon_left
+            else "Nothing more fits"
+        )
         return f"Spent so far: {spent.epsilon(self.budget.delta):.4g}. {fits}."
 
     def _announcement(self):

@@ -274,8 +274,13 @@ class LedgerFile:
 
     def address(self):
         """The path and the identity by which another process opens the same file."""
-        seen = _seen.get(self.ledger)
-        return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger, "seen": seen}
+        last_charge = _seen.get(self.ledger)
+        return {
+            "path": self.path,
+            "timeout": self.timeout,
+            "ledger": self.ledger,
+            "seen": last_charge,
+        }
 
     def spent(self, patience=None):
         """The composition of all charges."""
@@ -465,10 +470,10 @@ def open_or_create(path, budget, timeout):
     return book
 
 
-def remember(ledger, seen):
+def remember(ledger, last_charge):
     """Note the number and the digest of a charge that a ledger has, if it is later than what is known."""
-    if seen and seen[0] > _seen.get(ledger, (0, None))[0]:
-        _seen[ledger] = tuple(seen)
+    if last_charge and last_charge[0] > _seen.get(ledger, (0, None))[0]:
+        _seen[ledger] = tuple(last_charge)
 
 
 def _connect(uri, timeout):

@@ -78,7 +78,7 @@ def announced_by_ancestors():
     named = set(map(Path, _marks_around()))
     marks = named | {_mark(pid, started) for pid, started in _ancestors().items()}
     own = _own_mark().name
-    found = []
+    ledgers = []
     for mark in sorted(mark for mark in marks if mark.name != own):
         texts = _texts(mark)
         if mark in named and not texts:
@@ -88,8 +88,8 @@ def announced_by_ancestors():
             raise LedgerOutOfReachError(
                 out_of_reach(f"the mark of process {pid}, which has or had active ledgers, is gone")
             )
-        found += [ledger for text in texts for ledger in json.loads(text)]
-    return found
+        ledgers += [ledger for text in texts for ledger in json.loads(text)]
+    return ledgers
 
 
 def _write(mark):
@@ -166,14 +166,14 @@ def _ancestors():
     """
     parent = multiprocessing.parent_process()
     pids = [os.getppid(), *([parent.pid] if parent and parent.pid else [])]
-    found: dict[int, str] = {}
+    processes: dict[int, str] = {}
     while pids:
         pid = pids.pop()
-        if pid not in found:
-            grandparent, found[pid] = _kin(pid)
+        if pid not in processes:
+            grandparent, processes[pid] = _kin(pid)
             if grandparent:
                 pids.append(grandparent)
-    return found
+    return processes
 
 
 def this_process():

@@ -293,8 +293,8 @@ class PoissonGaussian:
         times = np.arange(int(20.0 * self.rate) + 80)
         times = times[poisson.sf(times - 1, self.rate) > _POISSON_TAIL]
         weights = poisson.pmf(times, self.rate)
-        one = _of_noisy_counts(self.noise_multiplier, times, weights, relation, interval)
-        return one.self_compose(self.count)
+        single = _of_noisy_counts(self.noise_multiplier, times, weights, relation, interval)
+        return single.self_compose(self.count)
 
 
 @dataclass(frozen=True, order=True)
@@ -692,10 +692,10 @@ class _Kept:
     def get(self, key):
         """The distribution that is kept for a key, or None."""
         with self._lock:
-            found = self._found.get(key)
-            if found is not None:
+            entry = self._found.get(key)
+            if entry is not None:
                 self._found.move_to_end(key)
-                return found[0]
+                return entry[0]
         return None
 
     def put(self, key, losses):
@@ -723,11 +723,11 @@ def _digest(part):
 def _of_parts(parts, relation, interval, level=0):
     """The distribution of some parts whose digests agree in their first bits, so many."""
     key = parts, relation, interval
-    found = _kept.get(key)
-    if found is None:
-        found = _composed(parts, relation, interval, level)
-        _kept.put(key, found)
-    return found
+    losses = _kept.get(key)
+    if losses is None:
+        losses = _composed(parts, relation, interval, level)
+        _kept.put(key, losses)
+    return losses
 
 
 def _composed(parts, relation, interval, level):

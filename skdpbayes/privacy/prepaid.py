@@ -161,14 +161,16 @@ def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
         pure_events=paid.pure_events,
         failure_probability=paid.failure_probability,
     )
-    if paid == response and [one.count for one in paid.pure_events] == [1]:
+    if paid == response and [event.count for event in paid.pure_events] == [1]:
         return cost.epsilon(paid.failure_probability) <= paid.pure_events[0].level
-    ranges = [[(one.log_odds_range, one.count) for one in each.decisions] for each in (paid, cost)]
+    ranges = [
+        [(event.log_odds_range, event.count) for event in each.decisions] for each in (paid, cost)
+    ]
     same_bits = [count for _, count in ranges[0]] == [count for _, count in ranges[1]]
     rest = [replace(each, mu=0.0, decisions=()) for each in (paid, cost)]
     return (
         rest[0] == rest[1]
         and cost.mu <= paid.mu
         and same_bits
-        and all(one[0] >= other[0] for one, other in zip(*ranges, strict=True))
+        and all(event[0] >= other[0] for event, other in zip(*ranges, strict=True))
     )

@@ -77,7 +77,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(item) for item in value]
     return str(value)
 
 
@@ -184,16 +184,16 @@ def refuse_changed(fitted: Any) -> None:
         # Of a private pipeline, parameters of steps are its own; while it fits, they may be others.
         held += getattr(fitted, "get_params", dict)(deep=False).values()
         held.append(getattr(fitted, "transformers_", None))
-    for one in _estimators(held):
-        refuse_changed(one)
+    for estimator in _estimators(held):
+        refuse_changed(estimator)
 
 
 def _estimators(values):
-    for one in values:
-        if isinstance(one, list | tuple):
-            yield from _estimators(one)
-        elif hasattr(one, "get_params") and not isinstance(one, type):
-            yield one
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _estimators(value)
+        elif hasattr(value, "get_params") and not isinstance(value, type):
+            yield value
 
 
 class PlannedRelease:

@@ -169,8 +169,12 @@ def plan_for_persons(make_plan, budget, max_rows):
         plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
         mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
         hidden = getattr(plan, "failure_is_of_persons", False)
-        own = getattr(plan, "cost_of_all_rows", plan.cost), budget.neighboring_relation, steps
-        cost = cost_for_persons(*own, mu, hidden)
+        cost_and_relation = (
+            getattr(plan, "cost_of_all_rows", plan.cost),
+            budget.neighboring_relation,
+            steps,
+        )
+        cost = cost_for_persons(*cost_and_relation, mu, hidden)
         if (single := getattr(plan, "cost_of_one_row", None)) is not None:
             cost += _cost_of_one_row(single, budget.neighboring_relation)
         return plan, cost

@@ -59,9 +59,11 @@ def _resamples(pipeline):
 
 
 def _has_others(ensemble):
-    members = [one for _, one in getattr(ensemble, "estimators", ()) if not isinstance(one, str)]
-    last = [one.steps[-1][1] if hasattr(one, "steps") else one for one in members]
-    return not all(hasattr(one, "privacy_plan") for one in last)
+    members = [
+        member for _, member in getattr(ensemble, "estimators", ()) if not isinstance(member, str)
+    ]
+    last = [member.steps[-1][1] if hasattr(member, "steps") else member for member in members]
+    return not all(hasattr(member, "privacy_plan") for member in last)
 
 
 def _scores_without_noise(selector):
@@ -297,11 +299,11 @@ def check_surroundings(plan, depth=1):
     if plan.cost.is_nothing or not (budget is None or budget.is_private):
         return
     # Of each tool the outermost call.
-    found = dict(_tools_around(sys._getframe(depth)))
-    for tool in found:
+    tools = dict(_tools_around(sys._getframe(depth)))
+    for tool in tools:
         if tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
-    for tool, call in found.items():
+    for tool, call in tools.items():
         if _was_told(*call):
             continue
         warn(

@@ -266,5 +266,5 @@ def _details(account, charged):
 
 def _versions():
     # The package may run from its sources, without being installed.
-    own = sys.modules[__name__.partition(".")[0]].__version__
-    return {"skdpbayes": own, **{name: version(name) for name in _LIBRARIES}}
+    version_of_package = sys.modules[__name__.partition(".")[0]].__version__
+    return {"skdpbayes": version_of_package, **{name: version(name) for name in _LIBRARIES}}

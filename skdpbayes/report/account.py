@@ -331,9 +331,9 @@ def cost_fields(cost: PrivacyCost) -> dict[str, Any]:
 
 def _plain(value):
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return finite(value) if isinstance(value, float) else value
 
 
@@ -395,11 +395,11 @@ class Charged(NamedTuple):
     def of(cls, account, ledger) -> Self:
         """Look into a ledger."""
         records, spent, budget = ledger.records(), ledger.spent, ledger.budget
-        left = largest_epsilon(budget, spent)
+        epsilon_left = largest_epsilon(budget, spent)
         has_it = None
         if account.of != "ledger":
             has_it = any(row["cost"] == account.cost for row in records)
-        return cls(budget, spent.epsilon(budget.delta), left, len(records), has_it)
+        return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it)
 
     @property
     def warnings(self):
@@ -413,12 +413,12 @@ class Charged(NamedTuple):
 
     def as_json(self):
         """The numbers, none of them rounded up."""
-        left = finite(self.left)
+        epsilon_left = finite(self.left)
         return {
             "budget_epsilon": finite(self.budget.epsilon),
             "delta": self.budget.delta,
             "spent_epsilon": finite(self.spent),
-            "left_epsilon": None if left is None else round_down_epsilon(left),
+            "left_epsilon": None if epsilon_left is None else round_down_epsilon(epsilon_left),
             "releases": self.releases,
             "has_this_cost": self.has_it,
         }

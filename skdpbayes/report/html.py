@@ -137,7 +137,10 @@ def page(blocks):
 
 def _text(value):
     """Escaped text; characters that no document may have become question marks."""
-    kept = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in str(value))
+    kept = "".join(
+        character if character.isprintable() or character in "\n\t" else "\ufffd"
+        for character in str(value)
+    )
     return escape(kept, quote=True)
 
 

@@ -100,7 +100,7 @@ def columns_text(columns):
 
 
 def _some(values, most):
-    shown = ", ".join(_cut(_value_text(one)) for one in values[:most])
+    shown = ", ".join(_cut(_value_text(value)) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most:,} more"
 
 
@@ -253,10 +253,10 @@ def report_sections(report: dict[str, Any], title: str | None, fingerprint: str)
 def _tiles(summary):
     spent, ceiling, ledger = summary["spent"], summary["ceiling"], summary["ledger"]
     asked = "no ceiling" if ceiling["epsilon"] is None else f"of at most {ceiling['epsilon']:.4g}"
-    left = ("Left", "not kept", "no ledger was given")
+    tile = ("Left", "not kept", "no ledger was given")
     if ledger is not None:
         budget = ledger["budget_epsilon"]
-        left = (
+        tile = (
             "Left in the ledger",
             "no limit" if ledger["left_epsilon"] is None else number(ledger["left_epsilon"]),
             "no ceiling was set"
@@ -273,7 +273,7 @@ def _tiles(summary):
                 asked,
             ),
             ("Delta", number(spent["delta"]), _rare(spent["delta"])),
-            left,
+            tile,
         )
     )
 
@@ -348,8 +348,8 @@ def _spent(summary):
         yield ReportTable(
             ("somebody who was this sure before", "can be at most this sure afterwards"),
             tuple(
-                (_percent(one["before"]), _percent(one["at_most_after"]))
-                for one in spent["beliefs"]
+                (_percent(belief["before"]), _percent(belief["at_most_after"]))
+                for belief in spent["beliefs"]
             ),
             numbers=(0, 1),
             kind="narrow",
@@ -380,23 +380,23 @@ def _left(ledger):
     limit = "without a ceiling"
     if ledger["budget_epsilon"] is not None:
         limit = f"of a budget of {ledger['budget_epsilon']:.4g}"
-    left = ""
+    text_of_rest = ""
     if ledger["left_epsilon"] == 0:
-        left = " Nothing is left."
+        text_of_rest = " Nothing is left."
     elif ledger["left_epsilon"] is not None:
-        left = f" One more release may have epsilon = {number(ledger['left_epsilon'])} there."
+        text_of_rest = (
+            f" One more release may have epsilon = {number(ledger['left_epsilon'])} there."
+        )
         used = (ledger["spent_epsilon"] or 0.0) + ledger["left_epsilon"]
         if ledger["budget_epsilon"] is not None and used > ledger["budget_epsilon"] > 0:
-            left += " (Together, releases reveal less than the sum of their epsilons.)"
+            text_of_rest += " (Together, releases reveal less than the sum of their epsilons.)"
     spent = "no finite epsilon"
     if ledger["spent_epsilon"] is not None:
         spent = f"epsilon = {number(ledger['spent_epsilon'])}"
     releases = f"{ledger['releases']:,} releases, which together cost"
     if ledger["releases"] == 1:
         releases = "1 release, which costs"
-    return (
-        f"The ledger has {releases} {spent}, {limit}, at delta = {number(ledger['delta'])}.{left}"
-    )
+    return f"The ledger has {releases} {spent}, {limit}, at delta = {number(ledger['delta'])}.{text_of_rest}"
 
 
 def _percent(value):
@@ -458,7 +458,11 @@ def _assumptions(report):
         "The numbers above are proven if these statements are true. Those with a tick were checked by the "
         "program; the others only people can know."
     )
-    yield Checklist(tuple((one["statement"], one["status"]) for one in report["assumptions"]))
+    yield Checklist(
+        tuple(
+            (assumption["statement"], assumption["status"]) for assumption in report["assumptions"]
+        )
+    )
     yield Blanks(
         (
             "Table, and purpose of the release",
@@ -480,7 +484,12 @@ def _technical(report, fingerprint):
         ("Gaussian part, mu", number(cost["mu"])),
         ("as zero-concentrated DP, rho", number(cost["zcdp_rho"])),
         ("theorems", "; ".join(_proofs(report)) or "see the documentation's theory"),
-        ("versions", ", ".join(f"{name} {one}" for name, one in details["versions"].items())),
+        (
+            "versions",
+            ", ".join(
+                f"{name} {library_version}" for name, library_version in details["versions"].items()
+            ),
+        ),
     ]
     if "audit" in details:
         facts.append(("audit", str(details["audit"])))

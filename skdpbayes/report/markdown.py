@@ -34,7 +34,7 @@ def text(blocks):
 
 def escaped(value):
     """Text that Markdown shows as it is, in one line."""
-    shown = "".join(one if one.isprintable() else " " for one in str(value))
+    shown = "".join(character if character.isprintable() else " " for character in str(value))
     line = _SPECIAL.sub(r"\\\1", " ".join(shown.split())).replace("://", r"\://")
     return line if _NUMBER.match(line) else _AT_BEGINNING.sub(r"\1\\\2", line)
 

@@ -35,7 +35,7 @@ def trusted(account):
 
 def assumptions(account, charged, persons_have_rows):
     """The assumptions, a list of {"id", "statement", "status"}."""
-    found = [
+    statements = [
         *_of_rows(account, persons_have_rows),
         *_of_steps(account),
         *_of_randomness(account),
@@ -55,7 +55,7 @@ def assumptions(account, charged, persons_have_rows):
             "Whoever could see the table or the running program was allowed to.",
         ),
     ]
-    return found
+    return statements
 
 
 def _one(name, statement, status="to_sign"):

@@ -91,25 +91,27 @@ class Auto(TemperedSampler):
 
     def _for_chains(self):
         """The names of options that are set and that only chains have."""
-        own = self.get_params(deep=False).items()
+        params = self.get_params(deep=False).items()
         return [
-            name for name, value in own if value != "auto" and (name, value) != ("temperature", 1)
+            name
+            for name, value in params
+            if value != "auto" and (name, value) != ("temperature", 1)
         ]
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        own = self.get_params(deep=False)
+        params = self.get_params(deep=False)
         if not self._for_chains() and budget.is_private:
             for posterior, is_for in _POSTERIORS:
                 if is_for(bounds):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
         if getattr(bounds.family, "has_unknown_noise", False):
             return self._of_unknown_noise(budget).plan(bounds, n_samples, budget, n_draws=n_draws)
-        plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
+        plain = SGHMC(**params).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
         if length > _LARGEST_MATRIX or bounds.row_norm is None or bounds.max_weight is not None:
             return plain
-        plan = SGFS(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
+        plan = SGFS(**params).plan(bounds, n_samples, budget, n_draws=n_draws)
         if not budget.is_private:
             return plan
         if self.temperature == "auto" and plain.temperature <= _HARDLY_TEMPERED:

@@ -58,19 +58,19 @@ def samplers_by_name():
 
     A class that wraps another sampler has the name of that sampler, and is left out.
     """
-    found: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
     for module in iter_modules(import_module(_PACKAGE).__path__):
         if module.name.startswith("_"):
             continue
         room = import_module(f"{_PACKAGE}.{module.name}")
         for kind in (getattr(room, name) for name in getattr(room, "__all__", ())):
             if isinstance(vars(kind).get("name"), str):
-                if kind.name in found:
+                if kind.name in kinds:
                     raise TypeError(
-                        f"{found[kind.name]} and {kind} have the same name, {kind.name!r}"
+                        f"{kinds[kind.name]} and {kind} have the same name, {kind.name!r}"
                     )
-                found[kind.name] = kind
-    return MappingProxyType(dict(sorted(found.items())))
+                kinds[kind.name] = kind
+    return MappingProxyType(dict(sorted(kinds.items())))
 
 
 def samplers_with(holds: Callable[[Any], Any] = lambda sampler: True) -> str:
@@ -147,7 +147,7 @@ def takes(sampler, bounds):
 
 def check_taken(sampler, bounds):
     """Raise a ValueError if records have weights or unknown noise, and a sampler does not take these."""
-    others = partial(samplers_with, lambda own: takes(own, bounds))
+    others = partial(samplers_with, lambda kind: takes(kind, bounds))
     if _are_weighted(bounds) and not sampler.takes_weights:
         raise ValueError(
             f"sampler={sampler.name!r}, with these options, does not support sample weights or class "
@@ -174,8 +174,8 @@ def _are_weighted(bounds):
 def names_of_calibrated(sampler, family):
     """The names of samplers for the same targets as another, and a family, that are calibrated."""
     return samplers_with(
-        lambda own: (
-            own.is_calibrated and own.targets & sampler.targets and takes_family(own, family)
+        lambda kind: (
+            kind.is_calibrated and kind.targets & sampler.targets and takes_family(kind, family)
         )
     )
 
@@ -434,9 +434,9 @@ def checked_gaussian(sampler, bounds, budget):
 
 def freeze_sampler(sampler):
     """A sampler whose options, and theirs, can no longer be set, because runs read them again."""
-    for own in (sampler, *sampler.get_params().values()):
-        if isinstance(own, Sampler):
-            own._is_of_plan = True
+    for estimator in (sampler, *sampler.get_params().values()):
+        if isinstance(estimator, Sampler):
+            estimator._is_of_plan = True
     return sampler
 
 

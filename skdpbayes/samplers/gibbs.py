@@ -74,14 +74,14 @@ _LEAST_WEIGHT = 1e-300
 
 
 def draw_parameters(
-    model: MixtureModel, found: Statistics, factors: np.ndarray, generator: Any
+    model: MixtureModel, statistics: Statistics, factors: np.ndarray, generator: Any
 ) -> Components:
     """New weights, means, and factors of precisions, one after the other.
 
     Parameters
     ----------
     model : MixtureModel
-    found : Statistics
+    statistics : Statistics
         Of the rows of every component.
     factors : ndarray
         Present factors of precisions, as those of `Components`.
@@ -89,32 +89,35 @@ def draw_parameters(
     """
     # Without privacy.
     weights = np.maximum(
-        generator.dirichlet(model.weight_concentration + found.counts), _LEAST_WEIGHT
+        generator.dirichlet(model.weight_concentration + statistics.counts), _LEAST_WEIGHT
     )
     draw_means = _means_given_matrices if factors.ndim == 3 else _means_given_vectors
-    means = draw_means(model, found, factors, generator)
+    means = draw_means(model, statistics, factors, generator)
     draw_factors = _matrices if factors.ndim == 3 else _vectors
-    return Components(np.log(weights), means, draw_factors(model, found, means, generator))
+    return Components(np.log(weights), means, draw_factors(model, statistics, means, generator))
 
 
-def _means_given_vectors(model, found, factors, generator):
+def _means_given_vectors(model, statistics, factors, generator):
     precisions = factors**2
-    total = found.counts[:, None] * precisions + (model.data_norm / model.mean_scale) ** 2
+    total = statistics.counts[:, None] * precisions + (model.data_norm / model.mean_scale) ** 2
     normal = generator.standard_normal(total.shape)  # Without privacy.
-    return precisions * found.sums / total + normal / np.sqrt(total)
+    return precisions * statistics.sums / total + normal / np.sqrt(total)
 
 
-def _means_given_matrices(model, found, factors, generator):
+def _means_given_matrices(model, statistics, factors, generator):
     precisions = factors @ factors.swapaxes(-1, -2)
     prior = (model.data_norm / model.mean_scale) ** 2 * np.eye(model.n_features)
-    lower = cholesky(found.counts[:, None, None] * precisions + prior)
-    pulled = solve(lower, precisions @ found.sums[:, :, None])
+    lower = cholesky(statistics.counts[:, None, None] * precisions + prior)
+    pulled = solve(lower, precisions @ statistics.sums[:, :, None])
     normal = generator.standard_normal(pulled.shape)  # Without privacy.
     return solve(lower.swapaxes(-1, -2), pulled + normal)[:, :, 0]
 
 
-def _vectors(model, found, means, generator):
-    counts, scatter = found.counts[:, None], found.seconds - means * (2.0 * found.sums)
+def _vectors(model, statistics, means, generator):
+    counts, scatter = (
+        statistics.counts[:, None],
+        statistics.seconds - means * (2.0 * statistics.sums),
+    )
     scatter = np.maximum(scatter + counts * means**2, 0.0)
     if model.covariance_type == "spherical":
         counts, scatter = counts * model.n_features, scatter.sum(axis=1, keepdims=True)
@@ -125,11 +128,11 @@ def _vectors(model, found, means, generator):
     return np.broadcast_to(factors, means.shape).copy()
 
 
-def _matrices(model, found, means, generator):
-    cross = means[:, :, None] * found.sums[:, None, :]
-    scatter = found.seconds - cross - cross.swapaxes(-1, -2)
-    scatter = scatter + found.counts[:, None, None] * means[:, :, None] * means[:, None, :]
-    counts = found.counts
+def _matrices(model, statistics, means, generator):
+    cross = means[:, :, None] * statistics.sums[:, None, :]
+    scatter = statistics.seconds - cross - cross.swapaxes(-1, -2)
+    scatter = scatter + statistics.counts[:, None, None] * means[:, :, None] * means[:, None, :]
+    counts = statistics.counts
     if model.covariance_type == "tied":
         counts, scatter = counts.sum(keepdims=True), scatter.sum(axis=0, keepdims=True)
     degrees = model.degrees_of_freedom + counts
@@ -208,8 +211,8 @@ def run_normal(plan: Any, target: Any, generator: np.random.Generator) -> Releas
             draws.append(u)
             noise.append(np.sqrt(state.noise))
             scales.append(np.sqrt(state.scale))
-    own = np.array(scales) * target.prior_precision[0] ** -0.5
-    other = {"noise_deviations": np.array(noise), "prior_scale": own}
+    prior_scales = np.array(scales) * target.prior_precision[0] ** -0.5
+    other = {"noise_deviations": np.array(noise), "prior_scale": prior_scales}
     return Released(np.array(draws), plan, other=other)
 
 
@@ -236,14 +239,14 @@ class _Sweeps:
         normal = vectors.T @ self.generator.standard_normal(values.size)  # Without privacy.
         pulled = vectors.T @ self.cross / self.noise
         u = vectors @ (pulled / values + normal / np.sqrt(values))
-        left = max(self.square - 2.0 * u @ self.cross + u @ self.moment @ u, 0.0)
+        residual_square = max(self.square - 2.0 * u @ self.cross + u @ self.moment @ u, 0.0)
         self.noise, self.wide_noise = self._scale_of(
-            self.count, left, self.unit, self.noise, self.wide_noise
+            self.count, residual_square, self.unit, self.noise, self.wide_noise
         )
         if self.learns:
-            left = float(self.precision[first] @ u[first] ** 2)
+            residual_square = float(self.precision[first] @ u[first] ** 2)
             self.scale, self.wide_scale = self._scale_of(
-                self.coefficients, left, 1.0, self.scale, self.wide_scale
+                self.coefficients, residual_square, 1.0, self.scale, self.wide_scale
             )
         return u
 
@@ -251,9 +254,9 @@ class _Sweeps:
         """A half-Cauchy scale's square, given ``count`` numbers, and its mixing variable."""
         # Without privacy.
         gamma = self.generator.standard_gamma([0.5 * (1.0 + count), 1.0])
-        found = float((1.0 / wide + 0.5 * square) / max(gamma[0], 1e-300))
-        found = min(max(found, _NARROWEST * unit), _WIDEST * unit)
-        return found, float((1.0 / unit + 1.0 / found) / max(gamma[1], 1e-300))
+        precision = float((1.0 / wide + 0.5 * square) / max(gamma[0], 1e-300))
+        precision = min(max(precision, _NARROWEST * unit), _WIDEST * unit)
+        return precision, float((1.0 / unit + 1.0 / precision) / max(gamma[1], 1e-300))
 
 
 # Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
@@ -374,12 +377,12 @@ def plan_gibbs(
     """
     bounds, phases = search_phases(model, n_samples, budget)
     length = (n_steps, n_draws, burn_in, N_DRAWS)
-    own = {"model": model, "phases": phases}
-    return _made(GibbsPlan, sampler, bounds, n_samples, budget, *length, **own)
+    fields = {"model": model, "phases": phases}
+    return _made(GibbsPlan, sampler, bounds, n_samples, budget, *length, **fields)
 
 
 def _made(
-    kind, sampler, bounds, n_samples, budget, n_steps, n_draws, burn_in, default_draws, **own
+    kind, sampler, bounds, n_samples, budget, n_steps, n_draws, burn_in, default_draws, **fields
 ):
     """A plan of sweeps, as many as its draws need unless their number is given."""
     draws = number_of_draws(n_draws, default_draws, n_steps, burn_in)
@@ -394,7 +397,7 @@ def _made(
         n_steps=steps,
         n_burn_in=math.floor(steps * burn_in),
         n_draws=draws,
-        **own,
+        **fields,
     )
 
 

@@ -208,8 +208,8 @@ def path_multiplier(bounds, budget, rate, steps, of_start=0.0):
     relation = budget.neighboring_relation
     if not budget.is_private:
         return 0.0, PrivacyCost(relation, mu=math.inf)
-    left = math.sqrt(budget.mu**2 - of_start**2)
-    limit = budget.sensitivity_factor * rate * math.sqrt(steps) / left
+    mu_left = math.sqrt(budget.mu**2 - of_start**2)
+    limit = budget.sensitivity_factor * rate * math.sqrt(steps) / mu_left
     if rate == 1:
         multiplier = limit * (1 + 1e-12)
         sensitivity_after_rounding(multiplier, bounds.n_parameters)

@@ -337,9 +337,9 @@ def check_plan_matches_target(plan, target):
         _check_precision(precision, bounds)
     if hasattr(target, "smoothness"):
         _check_at_most("smoothness", target.smoothness, bounds.smoothness * _CLOSE)
-    own = getattr(target, "bounds", None)
-    if isinstance(own, TargetBounds):
-        _check_bounds(own, bounds)
+    target_bounds = getattr(target, "bounds", None)
+    if isinstance(target_bounds, TargetBounds):
+        _check_bounds(target_bounds, bounds)
     # The number of records is public under replace_one only, and otherwise not compared.
     replaced = plan.budget.neighboring_relation == "replace_one"
     if replaced and count_examples(target) != plan.n_samples:
@@ -377,43 +377,46 @@ def check_linear(plan, target, kind, remedy="plan another sampler"):
         )
 
 
-def _check_bounds(own, bounds):
+def _check_bounds(target_bounds, bounds):
     """Compare a target's own bounds with a plan's; those on rows only if the plan knows of rows."""
-    _check_at_most("gradient_bound", own.gradient_bound, bounds.gradient_bound)
-    _check_at_most("smoothness", own.smoothness, bounds.smoothness * _CLOSE)
-    _check_at_most("max_weight", own.max_weight or 1.0, bounds.max_weight or 1.0)
-    if bounds.convex and not own.convex:
+    _check_at_most("gradient_bound", target_bounds.gradient_bound, bounds.gradient_bound)
+    _check_at_most("smoothness", target_bounds.smoothness, bounds.smoothness * _CLOSE)
+    _check_at_most("max_weight", target_bounds.max_weight or 1.0, bounds.max_weight or 1.0)
+    if bounds.convex and not target_bounds.convex:
         raise ValueError("the plan assumes convex=True, but the target may not be convex.")
     if bounds.row_norm is None:
         return
-    if own.row_norm is None:
+    if target_bounds.row_norm is None:
         raise ValueError(
             "the plan is for a target of rows, with a row_norm, but the target has none: make the plan from "
             "the target's own bounds."
         )
-    if bounds.family is not None and own.family != bounds.family:
+    if bounds.family is not None and target_bounds.family != bounds.family:
         raise ValueError(
-            f"the plan is for {bounds.family}, but the target's is {own.family}: make the plan from the "
-            "target's own bounds."
+            f"the plan is for {bounds.family}, but the target's is {target_bounds.family}: make the plan "
+            "from the target's own bounds."
         )
     for name in ("n_blocks", "constant"):
-        value, planned = getattr(own, name), getattr(bounds, name)
+        value, planned = getattr(target_bounds, name), getattr(bounds, name)
         if value != planned:
             raise ValueError(
                 f"the plan is for {name}={planned:g}, but the target's is {value:g}: make the plan from the "
                 "target's own bounds."
             )
-    _check_at_most("row_norm", own.row_norm, bounds.row_norm * _CLOSE)
+    _check_at_most("row_norm", target_bounds.row_norm, bounds.row_norm * _CLOSE)
     for name, power in (("gradient_bound", 1), ("smoothness", 2)):
-        ratios = [getattr(one, name) / one.row_norm**power for one in (own, bounds)]
+        ratios = [
+            getattr(one_side, name) / one_side.row_norm**power
+            for one_side in (target_bounds, bounds)
+        ]
         _check_at_most(f"{name} / row_norm^{power}", ratios[0], ratios[1] * _CLOSE)
 
 
 def _check_at_most(name, value, largest):
     if not value <= largest:
         raise ValueError(
-            f"the plan assumes {name}={largest:g}, but the target's is {value:g}: make the plan from the "
-            "target's own bounds."
+            f"the plan assumes {name}={largest:g}, but the target's is {value:g}: make the plan "
+            "from the target's own bounds."
         )
 
 

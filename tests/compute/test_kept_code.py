@@ -5,8 +5,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
+from numba.core import config
 
 import skdpbayes
 from skdpbayes._compute import gradients
@@ -145,3 +148,26 @@ def test_predictions_are_not_computed_by_code_of_other_sources(package):
     old = "x = _LEAST if x < _LEAST else x\n    shifted"
     replace(package, "models/single_precision.py", old, "x = _LEAST\n    shifted")
     assert mean() == ["0.0", "1.0"]
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    first: float
+    second: float
+
+
+def sum_of(numbers, pair):
+    return numbers[0] + pair.first + pair.second
+
+
+def test_code_for_a_class_that_its_name_does_not_lead_to_is_not_kept(monkeypatch, tmp_path):
+    """It would come back for another class, and be loaded at every call."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    hidden = Pair
+    monkeypatch.setitem(globals(), "Pair", lambda *numbers: hidden(*numbers))
+    core = gradients.CompiledCore(sum_of)
+    assert core(np.ones(1), hidden(2.0, 3.0)) == 6.0 and not list(tmp_path.rglob("*sum_of*.nbc"))
+    monkeypatch.setitem(globals(), "Pair", hidden)
+    assert gradients.CompiledCore(sum_of)(np.ones(1), Pair(2.0, 3.0)) == 6.0
+    assert list(tmp_path.rglob("*sum_of*.nbc"))

@@ -51,12 +51,12 @@ def distribution(counts, mean, dispersion, shift=0):
     """
     counts, excess = np.floor(counts), np.asarray(dispersion) - 1.0
     if np.all(excess < _LEAST_EXCESS):
-        found = pdtr(np.maximum(counts, 0.0), mean)
+        probabilities = pdtr(np.maximum(counts, 0.0), mean)
     else:
         excess = np.maximum(excess, _LEAST_EXCESS)
         failures = mean / excess + shift
-        found = betainc(failures, np.maximum(counts, 0.0) + 1.0, 1.0 / (1.0 + excess))
-    return np.where(counts < 0.0, 0.0, found)
+        probabilities = betainc(failures, np.maximum(counts, 0.0) + 1.0, 1.0 / (1.0 + excess))
+    return np.where(counts < 0.0, 0.0, probabilities)
 
 
 def drawn(mean, dispersion, generator):

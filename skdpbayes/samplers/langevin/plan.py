@@ -790,9 +790,9 @@ class LangevinPlan(Plan):
         if self.full_table_temperature is not None:
             lines["full table"] = f"would have temperature {self.full_table_temperature:.4g}"
         if self.start:
-            at = f"a posterior sample at temperature {self.start.temperature:.4g}"
+            start_text = f"a posterior sample at temperature {self.start.temperature:.4g}"
             spent = f"epsilon = {self.start.epsilon:.4g} by itself"
-            lines["starts at"] = f"{at}, {self.start.n_steps:,} steps, {spent}"
+            lines["starts at"] = f"{start_text}, {self.start.n_steps:,} steps, {spent}"
         if self.friction is not None:
             lines["friction"] = f"{self.friction:.4g} of the velocity per step"
         if self.thermostat_gain and self.slowest_curvature is not None:
@@ -849,8 +849,11 @@ def schedule_at_noise(chain, noise_multiplier, temperature):
     """
 
     def shortage(log_temperature):
-        at = math.exp(log_temperature)
-        return _wanted_step(chain, at) / _allowed_step(chain, noise_multiplier, at) - 1.0
+        temperature = math.exp(log_temperature)
+        return (
+            _wanted_step(chain, temperature) / _allowed_step(chain, noise_multiplier, temperature)
+            - 1.0
+        )
 
     if temperature is None:
         affordable = shortage(0.0) <= 0

@@ -78,8 +78,8 @@ def choose(generator, n):
     while True:
         digits = int(generator.random() * 2.0**53)  # Proposition 21.
         drawn = (digits >> 21) * n
-        left = drawn & 0xFFFFFFFF
-        if left >= n or left >= 2**32 % n:
+        low_bits = drawn & 0xFFFFFFFF
+        if low_bits >= n or low_bits >= 2**32 % n:
             return drawn >> 32, digits & 0x1FFFFF
 
 

@@ -508,18 +508,18 @@ def best_walk(problem):
     n_steps : int
     """
     options = problem.options
-    walks, found = _searched(problem, options.temperature or _lowest_temperature(problem))
-    possible = _is_possible(walks, found)
+    walks, relaxed = _searched(problem, options.temperature or _lowest_temperature(problem))
+    possible = _is_possible(walks, relaxed)
     if not possible.any():
         raise impossible(problem, walks.ratio)
-    if found[possible].max() <= 0:
+    if relaxed[possible].max() <= 0:
         # If no candidate completes burn-in, prefer the one that gets furthest.
-        found = walks.affordable / walks.burn_in
-    goal = min(problem.wanted, (1.0 - GIVEN_UP) * found[possible].max())
+        relaxed = walks.affordable / walks.burn_in
+    goal = min(problem.wanted, (1.0 - GIVEN_UP) * relaxed[possible].max())
     steps = np.minimum(walks.affordable, _steps_for(walks, problem.wanted, options.burn_in or 0.0))
     if options.n_steps is not None:
         steps = walks.affordable
-    enough = possible & (found >= goal * (1.0 - 1e-9))
+    enough = possible & (relaxed >= goal * (1.0 - 1e-9))
     chosen = int(np.argmin(np.where(enough, steps * walks.seconds, np.inf)))
     return walks.single(chosen), max(1, math.floor(steps[chosen]))
 
@@ -536,12 +536,12 @@ def _searched(problem, temperature):
     walks = evaluate_candidates(
         problem, temperature, distance, ratio, noise_variances(problem, bound, ratio)
     )
-    found = relaxations(walks, walks.affordable, problem.options.burn_in)
-    return walks, np.where(walks.ratio <= LARGEST_BATCH_RATIO, found, -np.inf)
+    relaxed = relaxations(walks, walks.affordable, problem.options.burn_in)
+    return walks, np.where(walks.ratio <= LARGEST_BATCH_RATIO, relaxed, -np.inf)
 
 
-def _is_possible(walks, found):
-    return np.isfinite(found) & (walks.affordable >= 1)
+def _is_possible(walks, relaxed):
+    return np.isfinite(relaxed) & (walks.affordable >= 1)
 
 
 def _curvature(problem, temperature):
@@ -639,12 +639,12 @@ def _lowest_temperature(problem):
     """The lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
     if not problem.budget.is_private:
         return 1.0
-    found = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST)
-    if found is None:
-        found = _lowest_where(lambda tau: _is_possible(*_searched(problem, tau)).any())
-    if found is None:
+    temperature = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST)
+    if temperature is None:
+        temperature = _lowest_where(lambda tau: _is_possible(*_searched(problem, tau)).any())
+    if temperature is None:
         raise impossible(problem, _searched(problem, _HIGHEST_TEMPERATURE)[0].ratio)
-    return found
+    return temperature
 
 
 def _lowest_where(holds):

@@ -313,13 +313,13 @@ class RoundsPlan(MixturePlan):
     @property
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
-        found, wanted = max(self.supported_components, 1), self.model.n_components
-        if wanted <= found or self.most_components is not None:
+        supported, wanted = max(self.supported_components, 1), self.model.n_components
+        if wanted <= supported or self.most_components is not None:
             return super().warnings
         return (
             *super().warnings,
             f"n_components={wanted} is more than {self.n_samples:,} rows can tell apart at epsilon="
-            f"{self.budget.epsilon:g}, which is about {found}: noise hides groups of so few rows. "
+            f"{self.budget.epsilon:g}, which is about {supported}: noise hides groups of so few rows. "
             "Take fewer "
             "components, more rows, or a larger epsilon.",
         )
@@ -331,8 +331,8 @@ class RoundsPlan(MixturePlan):
         lines["noise on statistics"] = ", ".join(scales)
         lines["temperature"] = "1: the posterior given what is released, noise included"
         if self.most_components is not None:
-            found, most = self.model.n_components, self.most_components
-            chosen = "" if found == most else f"{found} of "
+            n_components, most = self.model.n_components, self.most_components
+            chosen = "" if n_components == most else f"{n_components} of "
             lines["components"] = f"{chosen}up to {most}, chosen by what is released"
         lines["steps"] = f"{self.n_steps} rounds in the components' own coordinates"
         search = SHARE_OF_FIRST_LOOK if len(self.phases) == 1 else sum(SHARES.values())
@@ -376,8 +376,8 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
         )
     bounds, phases = search_phases(model, n_samples, budget)
     share = sum(search_shares(model).values())
-    one = model.n_components == 1
-    n_rounds, growth = (N_ROUNDS_OF_ONE, GROWTH_OF_ONE) if one else (N_ROUNDS, GROWTH)
+    is_single = model.n_components == 1
+    n_rounds, growth = (N_ROUNDS_OF_ONE, GROWTH_OF_ONE) if is_single else (N_ROUNDS, GROWTH)
     parts = growth ** np.arange(n_rounds)
     parts *= (1.0 - share) / parts.sum()
     multipliers = tuple((1.0 + 1e-12) / (math.sqrt(part) * budget.mu) for part in parts)
@@ -420,11 +420,11 @@ def release_mean_square(model):
 def _scales(model, n_samples, budget, multipliers):
     """The `Scales` of every round: the last ones may reach farther."""
     d, kind, count = model.n_features, model.covariance_type, n_samples / model.n_components
-    one = model.n_components == 1
-    near, far = (scales_for(kind, d, r) for r in (REACH_OF_ONE if one else REACH, LONG_REACH))
+    is_single = model.n_components == 1
+    near, far = (scales_for(kind, d, r) for r in (REACH_OF_ONE if is_single else REACH, LONG_REACH))
     noise = math.sqrt(budget.sensitivity_factor) * far.norm * multipliers[-1] / count
     entries = {"diag": d / 4.0, "spherical": d / 4.0}.get(kind, d * (d + 1) / 8.0)
     cost = entries * (noise / far.second) ** 2 + 0.5 * d * (noise / far.mean) ** 2
-    last = far if one or cost < _CHEAP else near
+    last = far if is_single or cost < _CHEAP else near
     n_first = len(multipliers) - N_TOGETHER
     return (near,) * n_first + (last,) * N_TOGETHER

@@ -141,14 +141,18 @@ def local_sums(table, reference, scales):
         local, squares, v = _weighted(block, reference, scales)
         sums = []
         for k, z in enumerate(local):
-            own = v[:, k]
+            values_of_row = v[:, k]
             if reference.covariance_type == "diag":
-                second = own @ z**2
+                second = values_of_row @ z**2
             elif reference.covariance_type == "spherical":
-                second = np.array([own @ squares[k]])
+                second = np.array([values_of_row @ squares[k]])
             else:
-                second = ((z * own[:, None]).T @ z)[rows, columns] * twice
-            sums += [[scales.count * own.sum()], scales.mean * (own @ z), scales.second * second]
+                second = ((z * values_of_row[:, None]).T @ z)[rows, columns] * twice
+            sums += [
+                [scales.count * values_of_row.sum()],
+                scales.mean * (values_of_row @ z),
+                scales.second * second,
+            ]
         total = total + np.concatenate(sums)
     return total
 
@@ -357,8 +361,8 @@ class ConditionalPosterior:
         )
         first = self.contrasts.shape[1]
         for j in range(k):
-            own = first + j * d + np.arange(d)
-            jacobian[j, 1 + np.arange(d), own] = counts[j]
+            diagonal = first + j * d + np.arange(d)
+            jacobian[j, 1 + np.arange(d), diagonal] = counts[j]
         self._factor_slopes(jacobian, first + n_shift)
         jacobian = jacobian.reshape(-1, size)
         curved = jacobian.T @ self.precision @ jacobian
@@ -377,8 +381,8 @@ class ConditionalPosterior:
             else:
                 rows, columns, twice = lower_entries(d)
                 entries, slopes = rows.size, np.where(rows == columns, 2.0, twice)
-            at = first + (0 if kind == "tied" else j * entries) + np.arange(entries)
-            jacobian[j, 1 + d + np.arange(entries), at] = counts[j] * slopes
+            entries_of_factor = first + (0 if kind == "tied" else j * entries) + np.arange(entries)
+            jacobian[j, 1 + d + np.arange(entries), entries_of_factor] = counts[j] * slopes
 
     def _moments(self, logs, shift, local):
         """``eta``, of shape (n, K, length)."""
@@ -428,20 +432,20 @@ class ConditionalPosterior:
     def _prior(self, logs, shift, local):
         """(energy, gradients by log counts, ``a`` and ``log T``)."""
         scale, _, _ = self._numbers
-        alpha, at = self.model.weight_concentration, self.at
+        alpha, state = self.model.weight_concentration, self.at
         total = np.exp(logs).sum(axis=1, keepdims=True)
-        shares, off = np.exp(logs) / total, np.log(total / at.counts.sum())
+        shares, off = np.exp(logs) / total, np.log(total / state.counts.sum())
         energy = -alpha * (logs - np.log(total)).sum(axis=1)
-        of_logs = alpha * (len(at.counts) * shares - 1.0)
+        of_logs = alpha * (len(state.counts) * shares - 1.0)
         if not self.is_size_public:
             energy = energy + 0.5 * off[:, 0] ** 2
             of_logs = of_logs + off * shares
         if local.ndim == 3:
-            means = at.means + at.factors * shift
-            of_shift = at.factors * means / scale**2
+            means = state.means + state.factors * shift
+            of_shift = state.factors * means / scale**2
         else:
-            means = at.means + np.einsum("kij,ckj->cki", at.factors, shift)
-            of_shift = np.einsum("kij,cki->ckj", at.factors, means) / scale**2
+            means = state.means + np.einsum("kij,ckj->cki", state.factors, shift)
+            of_shift = np.einsum("kij,cki->ckj", state.factors, means) / scale**2
         energy = energy + 0.5 * np.sum(means**2, axis=(1, 2)) / scale**2
         of_covariances, of_factors = self._covariance_prior(local)
         return energy + of_covariances, (of_logs, of_shift, of_factors)
@@ -455,15 +459,20 @@ class ConditionalPosterior:
             return energy, degrees - 2.0 * precisions
         d = local.shape[-1]
         inverse = _lower_inverse(local)
-        whole = inverse @ inv(self.at.factors[: local.shape[1]])
+        inverse_product = inverse @ inv(self.at.factors[: local.shape[1]])
         i = np.arange(d)
         exponents = (
             degrees + i
         )  # nu + d + 1, less d - i for the volume of T T^T and 1 for logarithms.
         logs = np.log(local[..., i, i])
         energy = np.sum(exponents * logs, axis=(1, 2))
-        energy = energy + 0.5 * degrees * covariance * np.sum(whole**2, axis=(1, 2, 3))
-        slope = -degrees * covariance * inverse.swapaxes(-1, -2) @ (whole @ whole.swapaxes(-1, -2))
+        energy = energy + 0.5 * degrees * covariance * np.sum(inverse_product**2, axis=(1, 2, 3))
+        slope = (
+            -degrees
+            * covariance
+            * inverse.swapaxes(-1, -2)
+            @ (inverse_product @ inverse_product.swapaxes(-1, -2))
+        )
         slope = _by_log_diagonal(slope, local)
         slope[..., i, i] += exponents
         return energy, slope
@@ -471,7 +480,7 @@ class ConditionalPosterior:
     def _prior_curvature(self):
         """An approximation of the prior's curvature at 0, coordinate by coordinate."""
         scale, degrees, covariance = self._numbers
-        at, factors = self.at, self.at.factors
+        state, factors = self.at, self.at.factors
         of_logs = np.full(self.contrasts.shape[1], self.model.weight_concentration)
         if factors.ndim == 2:
             of_shift = factors**2 / scale**2
@@ -480,7 +489,7 @@ class ConditionalPosterior:
         else:
             of_shift = np.sum(factors**2, axis=1) / scale**2
             inverse = inv(factors)
-            rows, _, _ = lower_entries(at.means.shape[1])
+            rows, _, _ = lower_entries(state.means.shape[1])
             of_factors = degrees * covariance * np.sum(inverse**2, axis=2)[:, rows]
             if self.model.covariance_type == "tied":
                 of_factors = of_factors[:1]
@@ -515,26 +524,26 @@ def _by_log_diagonal(slope, local):
 # dimension of a model", 1978.
 
 
-def fewer_components(at, settle, evidence, n_samples):
+def fewer_components(state, settle, evidence, n_samples):
     """The mixture with as few components as statistics ask for.
 
     Parameters
     ----------
-    at : Reference
+    state : Reference
     settle : callable
         Of a mixture: that at the mode near it.
     evidence : callable
         Of a mixture: ``log p(S)``.
     n_samples : int
     """
-    best = evidence(at)
-    while len(at.counts) > 1:
-        fewer = settle(merge_closest(at))
-        found = evidence(fewer)
-        if best - found > 0.5 * parameters_of_component(at) * math.log(n_samples):
+    best = evidence(state)
+    while len(state.counts) > 1:
+        fewer = settle(merge_closest(state))
+        evidence_of_fewer = evidence(fewer)
+        if best - evidence_of_fewer > 0.5 * parameters_of_component(state) * math.log(n_samples):
             break
-        at, best = fewer, found
-    return at
+        state, best = fewer, evidence_of_fewer
+    return state
 
 
 def parameters_of_component(reference):
@@ -622,13 +631,13 @@ def points_for(reference):
     return normal_points(max(N_POINTS, 2 ** (_TIMES * length).bit_length()), d)
 
 
-def gaussian_conditional(model, at, looks, is_size_public, **options):
+def gaussian_conditional(model, state, looks, is_size_public, **options):
     """The `ConditionalPosterior` given some looks, as far as moments are near those of a mixture.
 
     Parameters
     ----------
     model : MixtureModel
-    at : Reference
+    state : Reference
         That mixture.
     looks : list of NoisyStatistics
         Their rows are the same, their noise is not.
@@ -640,23 +649,23 @@ def gaussian_conditional(model, at, looks, is_size_public, **options):
     -------
     conditioned : ConditionalPosterior
     """
-    maps, sums, factor, _ = _scaled(at, looks, is_size_public)
+    maps, sums, factor, _ = _scaled(state, looks, is_size_public)
     scaled = solve(factor, maps.T)
     linear = scaled.T @ solve(factor, sums)
-    return ConditionalPosterior(model, at, scaled.T @ scaled, linear, is_size_public, **options)
+    return ConditionalPosterior(model, state, scaled.T @ scaled, linear, is_size_public, **options)
 
 
-def log_evidence(at, looks, is_size_public):
+def log_evidence(state, looks, is_size_public):
     """The log density of looks' statistics given a mixture, up to a constant."""
-    maps, sums, factor, units = _scaled(at, looks, is_size_public)
-    own = own_moments(at.covariance_type, at.means.shape[1], UNSCALED)
-    off = solve(factor, sums - np.outer(at.counts, own).ravel() @ maps)
+    maps, sums, factor, units = _scaled(state, looks, is_size_public)
+    moments = own_moments(state.covariance_type, state.means.shape[1], UNSCALED)
+    off = solve(factor, sums - np.outer(state.counts, moments).ravel() @ maps)
     return -0.5 * off @ off - np.log(np.diag(factor)).sum() + np.log(units).sum()
 
 
-def _scaled(at, looks, is_size_public):
+def _scaled(state, looks, is_size_public):
     """(``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
-    maps, covariance = _map_and_covariance(at, looks, is_size_public)
+    maps, covariance = _map_and_covariance(state, looks, is_size_public)
     noise = np.concatenate([np.full(look.sums.size, look.noise_scale**2) for look in looks])
     covariance[np.diag_indices_from(covariance)] += noise
     units = np.diag(covariance) ** -0.5
@@ -666,18 +675,18 @@ def _scaled(at, looks, is_size_public):
     return maps * units, sums * units, cholesky(covariance), units
 
 
-def _map_and_covariance(at, looks, is_size_public):
+def _map_and_covariance(state, looks, is_size_public):
     """``A^T`` and ``V``."""
-    normal = points_for(at)
-    regression = pinv(sufficient(normal, at.covariance_type))
+    normal = points_for(state)
+    regression = pinv(sufficient(normal, state.covariance_type))
     maps, covariance, mean = [], 0.0, 0.0
-    for j, count in enumerate(at.counts):
-        rows = at.points(j, normal)
+    for j, count in enumerate(state.counts):
+        rows = state.points(j, normal)
         features = np.hstack([local_features(rows, look.reference, look.scales) for look in looks])
         maps.append(regression @ features)
         maps[-1][0] += np.concatenate([look.missed for look in looks])
         covariance = covariance + count / len(rows) * (features.T @ features)
         mean = mean + count * features.mean(axis=0)
     if is_size_public:
-        covariance = covariance - np.outer(mean, mean) / at.counts.sum()
+        covariance = covariance - np.outer(mean, mean) / state.counts.sum()
     return np.vstack(maps), covariance

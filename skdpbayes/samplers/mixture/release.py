@@ -84,12 +84,12 @@ class Rounds:
         counts = self.plan.n_samples * weights
         return reference_of(self.plan.model.covariance_type, counts, means, variances)
 
-    def _settled(self, at, repeats, **options):
+    def _settled(self, state, repeats, **options):
         """The mixture at the mode given the last looks."""
         for _ in range(repeats):
-            given = self.given(at, **options)
-            at = given.reference(_shortened(find_mode(given), given))
-        return at
+            given = self.given(state, **options)
+            state = given.reference(_shortened(find_mode(given), given))
+        return state
 
     def _resize(self):
         """Take over how many components there are."""
@@ -112,8 +112,8 @@ class Rounds:
         """Keep the components that statistics ask for."""
         self.at = fewer_components(
             self.at,
-            lambda at: self._settled(at, _REPEATS, leash=_LEASH),
-            lambda at: log_evidence(at, self._together(), self.is_size_public),
+            lambda state: self._settled(state, _REPEATS, leash=_LEASH),
+            lambda state: log_evidence(state, self._together(), self.is_size_public),
             self.plan.n_samples,
         )
         self._resize()
@@ -130,10 +130,10 @@ class Rounds:
         self.looks.append(noisy_statistics(reference, scales, sums, noise))
         self.advance()
 
-    def given(self, at, **options):
+    def given(self, state, **options):
         """The posterior given the last looks, near a mixture."""
-        model = self.plan.model._replace(n_components=len(at.counts))
-        return gaussian_conditional(model, at, self._together(), self.is_size_public, **options)
+        model = self.plan.model._replace(n_components=len(state.counts))
+        return gaussian_conditional(model, state, self._together(), self.is_size_public, **options)
 
     def _together(self):
         """The looks that are used together."""

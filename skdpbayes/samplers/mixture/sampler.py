@@ -42,8 +42,8 @@ class MixtureSampler(Sampler):
     @property
     def proof(self) -> str:  # type: ignore[override]
         """The proposition of the rounds, or the sampler's."""
-        own = self.sampler
-        return "Propositions 27, 36 and 38" if own.has_rounds_of_mixtures else own.proof
+        inner = self.sampler
+        return "Propositions 27, 36 and 38" if inner.has_rounds_of_mixtures else inner.proof
 
     def plan(
         self,
@@ -75,18 +75,18 @@ class MixtureSampler(Sampler):
         model = with_fewer(model.checked()) if self.chooses else model.checked()
         check_public(statistics_bounds(model), n_samples, budget, n_draws)
         self.sampler._validate_params()
-        own = clone(self.sampler).for_mixture(budget)
-        _check_for_mixtures(own)
-        if own.has_rounds_of_mixtures:
+        inner = clone(self.sampler).for_mixture(budget)
+        _check_for_mixtures(inner)
+        if inner.has_rounds_of_mixtures:
             budget.checked_gaussian("a mixture's statistics")
-            made_by = freeze_sampler(MixtureSampler(own, self.chooses))
+            made_by = freeze_sampler(MixtureSampler(inner, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
             raise ValueError(
                 f"n_components='auto' needs {samplers_with(_conditions_on_statistics)} as the sampler, and a "
                 "finite epsilon: give a number of components."
             )
-        return own.plan(model, n_samples, budget, n_draws=n_draws)
+        return inner.plan(model, n_samples, budget, n_draws=n_draws)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""
@@ -109,10 +109,10 @@ def check_table(plan: Any, target: Any) -> None:
     """Raise a ValueError if a plan of a mixture was made for another table."""
     check_plan_matches_target(plan, target)
     for name in ("n_features", "data_norm"):
-        planned, own = getattr(plan.model, name), getattr(target, name, None)
-        if own != planned:
+        planned, given_value = getattr(plan.model, name), getattr(target, name, None)
+        if given_value != planned:
             raise ValueError(
-                f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
+                f"the plan is for {name}={planned:g}, but the target's is {given_value}: make a table of the "
                 "plan's model, skdpbayes.models.make_mixture(X, plan.model)."
             )
 

@@ -161,10 +161,12 @@ def starting_components(model, weights, means, variances):
         variances = np.repeat(mean, variances.shape[1], axis=1)
     if model.covariance_type == "tied":
         variances = np.repeat(weights[None] @ variances, len(weights), axis=0)
-    found = _diagonal(weights, means, variances)
+    components = _diagonal(weights, means, variances)
     if model.is_triangular:
-        return found._replace(factors=found.factors[:, :, None] * np.eye(model.n_features))
-    return found
+        return components._replace(
+            factors=components.factors[:, :, None] * np.eye(model.n_features)
+        )
+    return components
 
 
 class _Search:
@@ -174,17 +176,17 @@ class _Search:
 
     def _release(self, name, components):
         phase = self.phases[name]
-        found = self.releases.release(components, phase.noise_scale, phase.mu)
+        statistics = self.releases.release(components, phase.noise_scale, phase.mu)
         self.advance()
-        return found
+        return statistics
 
     def groups(self, at_most=False):
         """(weights, means, variances) of as many groups as there are to be components."""
-        found = self.cells()
+        components = self.cells()
         if self.model.n_components == 1:
-            weights, means, variances = found
+            weights, means, variances = components
             return weights, means, np.clip(variances, _LEAST_VARIANCE, _LARGEST_VARIANCE)
-        (weights, means, variances), wanted = self.soft(*found), self.model.n_components
+        (weights, means, variances), wanted = self.soft(*components), self.model.n_components
         if at_most:
             wanted = min(wanted, len(weights))
         return merged(weights, means, variances, wanted)
@@ -197,20 +199,20 @@ class _Search:
         most = CELLS * self.model.n_components
         centres = np.zeros((1, self.model.n_features))
         for remaining in range(phase.n_passes - 1, -1, -1):
-            found = self._release("cells", _nearest(centres))
-            alive = found.counts > _EMPTY * phase.noise_scale
-            alive[np.argmax(found.counts)] = True
-            found = Statistics(*(part[alive] for part in found))
-            counts, means, variances = self._moments(found)
+            statistics = self._release("cells", _nearest(centres))
+            alive = statistics.counts > _EMPTY * phase.noise_scale
+            alive[np.argmax(statistics.counts)] = True
+            statistics = Statistics(*(part[alive] for part in statistics))
+            counts, means, variances = self._moments(statistics)
             centres = means
             if remaining:
                 centres = _split(counts, means, variances, most, 3.0 * phase.noise_scale)
         return counts / counts.sum(), means, variances
 
-    def _moments(self, found):
-        counts = np.maximum(found.counts, _LEAST_WEIGHT * self.n)
-        means = _into_ball(found.sums / counts[:, None])
-        return counts, means, found.seconds / counts[:, None] - means**2
+    def _moments(self, statistics):
+        counts = np.maximum(statistics.counts, _LEAST_WEIGHT * self.n)
+        means = _into_ball(statistics.sums / counts[:, None])
+        return counts, means, statistics.seconds / counts[:, None] - means**2
 
     # Soft
 
@@ -312,20 +314,20 @@ def merged(weights, means, variances, n_components):
     costs = {(i, j): merging_cost(parts[i], parts[j]) for i in parts for j in range(i)}
     while len(parts) > n_components:
         pair = min(costs, key=costs.__getitem__)
-        new, whole = max(parts) + 1, together(*(parts.pop(i) for i in pair))
+        new, merged_piece = max(parts) + 1, together(*(parts.pop(i) for i in pair))
         costs = {other: cost for other, cost in costs.items() if not set(pair) & set(other)}
-        costs |= {(new, i): merging_cost(whole, part) for i, part in parts.items()}
-        parts[new] = whole
-    left = list(parts.values())
-    while len(left) < n_components:
-        widest = max(range(len(left)), key=lambda k: left[k][2].max())
-        weight, mean, variance = left.pop(widest)
+        costs |= {(new, i): merging_cost(merged_piece, part) for i, part in parts.items()}
+        parts[new] = merged_piece
+    pieces = list(parts.values())
+    while len(pieces) < n_components:
+        widest = max(range(len(pieces)), key=lambda k: pieces[k][2].max())
+        weight, mean, variance = pieces.pop(widest)
         axis = variance.argmax()
         offset, rest = np.zeros_like(mean), variance.copy()
         offset[axis] = _OFFSET * math.sqrt(variance[axis])
         rest[axis] *= 1.0 - _OFFSET**2
-        left += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
-    return tuple(np.array(part) for part in zip(*left, strict=True))
+        pieces += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
+    return tuple(np.array(part) for part in zip(*pieces, strict=True))
 
 
 def together(first, second):

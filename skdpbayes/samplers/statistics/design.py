@@ -115,15 +115,22 @@ def estimate_columns(means, squares, of_means, noise):
     best = int(np.argmax([evidence for evidence, _ in laws]))
     joint *= laws[best][1][:, :, None] * priors[best]
     share = spreads[:, None] / variances
-    at = centres[:, None] + share * off
-    found, seconds = np.sum(joint * at, axis=(0, 2)), np.sum(joint * at**2, axis=(0, 2))
+    values = centres[:, None] + share * off
+    means_of_columns, seconds = (
+        np.sum(joint * values, axis=(0, 2)),
+        np.sum(joint * values**2, axis=(0, 2)),
+    )
     seconds += of_means**2 * np.sum(joint * share, axis=(0, 2))
     joint, share = joint.sum(axis=0), cells / of_cells
     # Noise may have left less than nothing.
-    at = np.maximum(grid + share * off_squares, 0.5 * grid)
-    mean = np.sum(joint * at, axis=1)
-    variances_of_squares = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
-    return Columns(found, mean, np.maximum(seconds - found**2, 0.0), variances_of_squares)
+    values = np.maximum(grid + share * off_squares, 0.5 * grid)
+    mean = np.sum(joint * values, axis=1)
+    variances_of_squares = np.sum(
+        joint * ((values - mean[:, None]) ** 2 + share * noise**2), axis=1
+    )
+    return Columns(
+        means_of_columns, mean, np.maximum(seconds - means_of_columns**2, 0.0), variances_of_squares
+    )
 
 
 def _parts(grid):
@@ -318,8 +325,8 @@ def number_of_records(moment, noise_scale, constant, public_size):
     A normal posterior mean: the last entry of ``A`` is ``n c^2``, the public size is taken to be off by half.
     """
     prior, noise = (public_size / 2.0) ** 2, (noise_scale / constant**2) ** 2
-    found = (moment[-1, -1] / constant**2 * prior + public_size * noise) / (prior + noise)
-    return min(max(found, 1.0), 10.0 * public_size)
+    n_records = (moment[-1, -1] / constant**2 * prior + public_size * noise) / (prior + noise)
+    return min(max(n_records, 1.0), 10.0 * public_size)
 
 
 def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
@@ -387,16 +394,18 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
         In [0, 1].
     """
     n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
-    length, whole = len(moment) - 1, n_samples * data_norm**2
-    if noise_scale * (2.0 + math.sqrt(2.0 * length)) > whole / 2.0:
+    length, largest_trace = len(moment) - 1, n_samples * data_norm**2
+    if noise_scale * (2.0 + math.sqrt(2.0 * length)) > largest_trace / 2.0:
         return 0.0  # The largest eigenvalue may be that of the noise.
     if length == 1:
         most = abs(moment[0, 1]) - math.sqrt(2.0) * noise_scale
         share = max(0.0, most / (n_samples * constant * data_norm)) ** 2
     else:
         largest = max(float(eigvalsh(moment[:-1, :-1])[-1]), 1e-300)
-        added = 0.5 * length * (noise_scale / whole) ** 2 / max(largest / whole, 1e-300)
-        share = (largest - 2.0 * noise_scale) / whole - added
+        added = (
+            0.5 * length * (noise_scale / largest_trace) ** 2 / max(largest / largest_trace, 1e-300)
+        )
+        share = (largest - 2.0 * noise_scale) / largest_trace - added
     return min(max(share, 0.0), 1.0)
 
 
@@ -482,11 +491,11 @@ def with_constant(design, constant):
     return Design(np.append(design.mean, constant), covariance, uncertainty, design.mean_variance)
 
 
-def _shrunk(seen, noise, variances):
+def _shrunk(noisy, noise, variances):
     """The posterior mean of a covariance, and about the variances of its entries off the diagonal."""
     deviations = np.sqrt(variances)
     units = np.outer(deviations, deviations)
-    correlation, posterior_variance = _correlations(seen, units, noise**2 / 2.0)
+    correlation, posterior_variance = _correlations(noisy, units, noise**2 / 2.0)
     values, vectors = eigh(correlation)
     squares = vectors**2
     variances_of_squares = 2.0 * np.sum(squares * (posterior_variance @ squares), axis=0)
@@ -498,23 +507,23 @@ def _shrunk(seen, noise, variances):
     return correlation * units / np.outer(norms, norms), posterior_variance * units**2
 
 
-def _correlations(seen, units, half):
+def _correlations(noisy, units, half):
     """Posterior means of correlations, 1 on the diagonal, and their variances.
 
     Parameters
     ----------
-    seen, units : ndarray of shape (length, length)
+    noisy, units : ndarray of shape (length, length)
         Covariances, with noise, and what they would be if correlations were 1.
     half : float
         Variance of the noise.
     """
-    length = len(seen)
+    length = len(noisy)
     mean, posterior_variance = np.eye(length), np.zeros((length, length))
     if length == 1:
         return mean, posterior_variance
     pairs = np.triu_indices(length, 1)
     unit = units[pairs]
-    rare, r, noise = unit / units.max(), seen[pairs] / unit, half / unit**2
+    rare, r, noise = unit / units.max(), noisy[pairs] / unit, half / unit**2
     laws = (_mixture(r, _OF_CORRELATIONS * rare ** (2.0 * power), noise) for power in _POWERS)
     _, mean[pairs], posterior_variance[pairs] = max(laws, key=lambda law: law[0])
     # The other half is still zero.
@@ -560,9 +569,13 @@ def variance_component(squares, known, units, prior_value, worth, limits):
     square = prior_value
     for _ in range(5):
         precision = (known + square * units) ** -2.0
-        found = np.sum(precision * units * (squares - known)) / np.sum(precision * units**2)
+        excess_variance = np.sum(precision * units * (squares - known)) / np.sum(
+            precision * units**2
+        )
         if worth:
-            seen = np.sum(precision * (square * units) ** 2) / 2.0
-            found = (seen * found + worth * prior_value) / (seen + worth)
-        square = min(max(float(found), limits[0]), limits[1])
+            n_entries = np.sum(precision * (square * units) ** 2) / 2.0
+            excess_variance = (n_entries * excess_variance + worth * prior_value) / (
+                n_entries + worth
+            )
+        square = min(max(float(excess_variance), limits[0]), limits[1])
     return square

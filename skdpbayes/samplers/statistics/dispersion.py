@@ -66,8 +66,8 @@ def evidence_of_few_trials(values, noise, edges, logits, n_records):
 
 def _binomial(counts, n_trials, mean):
     """``P(Y <= k)``."""
-    found = bdtr(np.minimum(counts, n_trials), n_trials, np.minimum(mean / n_trials, 1.0))
-    return np.where(counts >= n_trials, 1.0, found)
+    probabilities = bdtr(np.minimum(counts, n_trials), n_trials, np.minimum(mean / n_trials, 1.0))
+    return np.where(counts >= n_trials, 1.0, probabilities)
 
 
 def _means(logits):
@@ -154,26 +154,26 @@ def share_of_largest(values, noise):
     noise : float
         Deviation of the noise.
     """
-    whole = values.sum()
-    if whole <= _CLEARER * noise * np.sqrt(values.size):
+    total = values.sum()
+    if total <= _CLEARER * noise * np.sqrt(values.size):
         return 0.0  # Noise hides how many counts there are.
-    share = values[-1] / whole
+    share = values[-1] / total
     of_whole = 1.0 - 2.0 * share + values.size * share**2
-    return float(share - _CLEAR * noise * np.sqrt(of_whole) / whole)
+    return float(share - _CLEAR * noise * np.sqrt(of_whole) / total)
 
 
 def log_exposures_seen(values, noise, n):
     """Logarithms of exposures as released ones say they are, in order; as for `counts_seen`."""
     edges = exposure_edges()
     step = edges[1] - edges[0]
-    found = _spread(
+    log_exposures = _spread(
         np.concatenate([[edges[0] - step], edges, [edges[-1] + step]]), values, noise, n
     )
     # Exposures that do not differ are most likely 1.
-    return np.zeros(n) if np.all(np.abs(found) <= 0.5 * step) else found
+    return np.zeros(n) if np.all(np.abs(log_exposures) <= 0.5 * step) else log_exposures
 
 
-def typical_exposure(values, noise, seen):
+def typical_exposure(values, noise, log_exposures):
     """The exposure that half of all exceed; at most 1 if noise hides it, as units should make it.
 
     Parameters
@@ -182,11 +182,11 @@ def typical_exposure(values, noise, seen):
         The histogram, with noise.
     noise : float
         Deviation of the noise.
-    seen : ndarray of shape (n,)
+    log_exposures : ndarray of shape (n,)
         Of `log_exposures_seen`.
     """
-    found = float(np.exp(np.median(seen)))
-    return found if values.max() > _CLEARER * noise else min(found, 1.0)
+    exposure = float(np.exp(np.median(log_exposures)))
+    return exposure if values.max() > _CLEARER * noise else min(exposure, 1.0)
 
 
 def _spread(ends, values, noise, n):
@@ -394,8 +394,10 @@ def shortfall(look, centres, logits, doubts, largest):
         Of counts.
     """
     expected, lower = (
-        clipped_count(np.exp(np.minimum(at, 30.0)), centres, look.clip, 1.0, largest)[1].mean()
-        for at in (logits, logits - doubts)
+        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, look.clip, 1.0, largest)[
+            1
+        ].mean()
+        for shifted_logits in (logits, logits - doubts)
     )
     expected = max(expected, _TINY)
     of_rates = np.abs(expected - lower) / expected

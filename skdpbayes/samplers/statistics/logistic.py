@@ -109,15 +109,15 @@ class ScoreDiscrepancy:
     @cached_property
     def parts(self):
         """Matrices ``P`` and ``Q``: variances of the entries of a score at ``centre`` are ``(f P)^2 Q``."""
-        own = np.zeros((self.uncertain.size, self.squares.size))
-        own[np.arange(self.uncertain.size), self.uncertain] = self.excess
+        parts_of_uncertain = np.zeros((self.uncertain.size, self.squares.size))
+        parts_of_uncertain[np.arange(self.uncertain.size), self.uncertain] = self.excess
         return (
             np.hstack([self.factor, self.factor @ self.pulls.T]),
-            np.vstack([self.shares.T, own]),
+            np.vstack([self.shares.T, parts_of_uncertain]),
         )
 
 
-def estimate_discrepancy(synthetic_design, looks, curvatures, at, relative_variances=None):
+def estimate_discrepancy(synthetic_design, looks, curvatures, point, relative_variances=None):
     """The `ScoreDiscrepancy` given all releases.
 
     Parameters
@@ -125,26 +125,26 @@ def estimate_discrepancy(synthetic_design, looks, curvatures, at, relative_varia
     synthetic_design : Population or NormalPopulation
     looks, curvatures : list of NoisyValue
         Scores, and curvatures, with the deviations of their noise.
-    at : ndarray of shape (n,)
+    point : ndarray of shape (n,)
         The last point.
     relative_variances : ndarray of shape (length,) or None, default=None
         ``h``, of a block; None is 0.
     """
-    n, centre = at.size, synthetic_design.change(at[None])[0]
+    n, centre = point.size, synthetic_design.change(point[None])[0]
     squares = np.tile(synthetic_design.mean_squares, synthetic_design.family.n_blocks)
     squares = np.maximum(squares, 1e-9 * squares.max())
     f = synthetic_design.change(np.array([look.point for look in looks]).reshape(-1, n))
     excess = np.array([look.value for look in looks]).reshape(-1, n) - f
     noises = np.array([look.noise**2 for look in looks])
     far = np.sum((f - centre) ** 2 / squares, axis=1)
-    seen = [(f.T, excess.T, noises, far)]
-    matrix = synthetic_design.curvature(at) if curvatures else None
+    observed = [(f.T, excess.T, noises, far)]
+    matrix = synthetic_design.curvature(point) if curvatures else None
     for look in curvatures:
         slope = synthetic_design.curvature(look.point)
         # Scores tell ``M`` on the way from 0, and curvatures how it goes on from there.
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
-        seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
+        observed.append((slope, look.value - slope, look.noise**2 / 2.0, far))
     relative_variances = (
         np.zeros(n)
         if relative_variances is None
@@ -153,15 +153,15 @@ def estimate_discrepancy(synthetic_design, looks, curvatures, at, relative_varia
     relative_variances = np.where(
         relative_variances > _LEAST_DOUBT, np.minimum(relative_variances, _LARGEST_DOUBT), 0.0
     )
-    found = (_given(seen, size, squares, centre, relative_variances) for size in _SIZES)
-    return max(found, key=lambda each: each[0])[1]
+    candidates = (_given(observed, size, squares, centre, relative_variances) for size in _SIZES)
+    return max(candidates, key=lambda each: each[0])[1]
 
 
-def _given(seen, size, squares, centre, relative_variances):
+def _given(observed, size, squares, centre, relative_variances):
     """(log evidence, `ScoreDiscrepancy`) for a size."""
     n, of_size = squares.size, size**2 / squares.size
     precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
-    for slopes, excess, noises, far in seen:
+    for slopes, excess, noises, far in observed:
         variances = noises + _CHANGE * of_size * squares.mean() * far
         variances = np.broadcast_to(variances, slopes.shape[1:])
         precision += (slopes / variances) @ slopes.T
@@ -180,11 +180,11 @@ def _given(seen, size, squares, centre, relative_variances):
     taken = 1.0 / of_size - 1.0 / (of_size + relative_variances[uncertain])
     # By rounding it might be 0, where a row is known to no digit.
     least = of_size / (of_size + relative_variances[uncertain])
-    left = np.maximum(1.0 - taken * np.sum(pulls * factor[uncertain], axis=1), least)
-    excess, along = taken / left, np.sum(turned[uncertain] * pulls, axis=1)
+    variances_left = np.maximum(1.0 - taken * np.sum(pulls * factor[uncertain], axis=1), least)
+    excess, along = taken / variances_left, np.sum(turned[uncertain] * pulls, axis=1)
     mean[uncertain] += (excess * along)[:, None] * pulls
     log_odds += np.sum(excess * along**2) - np.sum(
-        np.log(left / np.maximum(1.0 - taken * of_size, least))
+        np.log(variances_left / np.maximum(1.0 - taken * of_size, least))
     )
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
     known = mean @ factor.T, factor, shares, uncertain, pulls, excess
@@ -312,40 +312,40 @@ class NormalPopulation:
             2.0 * (squares @ _DENSITIES).reshape(shape) - once,
         )
 
-    def score(self, at):
+    def score(self, moments):
         """``S``, of shape (n_points, length)."""
-        return self._summed(at, self.size * at.mean, self.size * at.slope)
+        return self._summed(moments, self.size * moments.mean, self.size * moments.slope)
 
     def change(self, u):
         """``f``."""
         return self.score(self.at(u))
 
-    def mean_variance(self, at):
+    def mean_variance(self, moments):
         """The mean slope of a row, of shape (n_points,)."""
-        return at.slope @ self.masses
+        return moments.slope @ self.masses
 
     def curvature(self, u):
         """``S'`` at one point."""
         return self.slope_times(self.at(u[None]), np.eye(u.size))
 
-    def slope_times(self, at, vectors):
+    def slope_times(self, moments, vectors):
         """``S' a`` for vectors ``a`` like points."""
-        return self.pulled(at, vectors, np.zeros(1))
+        return self.pulled(moments, vectors, np.zeros(1))
 
-    def pulled(self, at, vectors, factors):
+    def pulled(self, moments, vectors, factors):
         """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         turned = self.size * (vectors @ self.axes)
-        of_mu, of_q = turned @ self.means.T, (at.points * turned) @ self.variances.T
+        of_mu, of_q = turned @ self.means.T, (moments.points * turned) @ self.variances.T
         of_q += factors[:, None]
-        along = at.slope * of_mu + at.first * of_q
-        across = at.first * of_mu + at.second * of_q
-        rest = turned * ((at.slope * self.masses) @ self.variances)
-        return self._summed(at, along, across, rest)
+        along = moments.slope * of_mu + moments.first * of_q
+        across = moments.first * of_mu + moments.second * of_q
+        rest = turned * ((moments.slope * self.masses) @ self.variances)
+        return self._summed(moments, along, across, rest)
 
-    def _summed(self, at, along, across, rest=0.0):
+    def _summed(self, moments, along, across, rest=0.0):
         """``sum_k W_k (along m_k + across Sigma_k u)``, and the rest, in the coordinates ``z``."""
         sums = (across * self.masses) @ self.variances
-        sums *= at.points
+        sums *= moments.points
         sums += (along * self.masses) @ self.means
         return (sums + rest) @ self.axes.T
 
@@ -387,15 +387,15 @@ def _weights(values, squares, norm):
     first = float(np.sum(values + squares))
     second = 2.0 * float(np.sum(values**2 + 2.0 * values * squares))
     third = 8.0 * float(np.sum(values**3 + 3.0 * values**2 * squares))
-    at = np.full(_QUANTILES.size, first)
+    points = np.full(_QUANTILES.size, first)
     if second > _LEAST_SPREAD:
         shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
-        at = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
-    sizes = [at.size, _ANYWHERE.size]
+        points = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
+    sizes = [points.size, _ANYWHERE.size]
     roots = np.sqrt(np.repeat([1.0 / sizes[0], _LITTLE / sizes[1]], sizes))
-    at = np.concatenate([at, _ANYWHERE])
-    wanted = largest / np.maximum(at, largest)
-    parts = np.exp(-np.outer(at, _RATES)) * roots[:, None]
+    points = np.concatenate([points, _ANYWHERE])
+    wanted = largest / np.maximum(points, largest)
+    parts = np.exp(-np.outer(points, _RATES)) * roots[:, None]
     shares = lstsq(parts, wanted * roots)
     if shares[0] < 0.0:  # What weights are far from all rows.
         shares = np.append(0.0, lstsq(parts[:, 1:], wanted * roots))
@@ -441,13 +441,13 @@ def prior_predictive_p_values(surrogate, transform):
     predicted = in_parts(surrogate.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = inv(np.cov(first.T).reshape(len(first.T), -1))
-    found = []
+    p_values = []
     for part in parts:
         means = in_parts(surrogate.mean, part[: len(first)]) @ precision
         weight = np.cov(means.T).reshape(len(precision), -1)
         sizes = np.einsum("ij,jk,ik->i", second, weight, second)
-        found.append(np.mean(sizes >= surrogate.target @ weight @ surrogate.target))
-    return np.array(found)
+        p_values.append(np.mean(sizes >= surrogate.target @ weight @ surrogate.target))
+    return np.array(p_values)
 
 
 def in_parts(function, points, *arguments):
@@ -721,8 +721,8 @@ class LogisticSurrogate(WithPrior):
 
     def predict(self, u, generator):
         """Labels as they might be released for points of shape (n_points, n)."""
-        at = self.synthetic_design.at(u)
-        f, *_, variances = self._law(at)
+        moments = self.synthetic_design.at(u)
+        f, *_, variances = self._law(moments)
         # Post-processing.
         errors = np.sqrt(variances) * generator.standard_normal(u.shape)
         return f + f @ self.score_discrepancy.mean.T + errors @ self.basis.T
@@ -738,28 +738,28 @@ class LogisticSurrogate(WithPrior):
         means = self.basis + score_discrepancy.mean.T @ self.basis
         return onto, variances, means, self.target @ self.basis, 1.0 / score_discrepancy.squares
 
-    def _law(self, at):
+    def _law(self, moments):
         """``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
         onto, variances, *_, per_square = self._constants
-        f = self.synthetic_design.score(at) - self.origin
+        f = self.synthetic_design.score(moments) - self.origin
         turned, away = f @ onto, f - self.score_discrepancy.centre
         of = np.empty((len(f), len(variances)))
         np.multiply(turned, turned, out=of[:, :-2])
-        of[:, -2], of[:, -1] = away**2 @ per_square, self.synthetic_design.mean_variance(at)
+        of[:, -2], of[:, -1] = away**2 @ per_square, self.synthetic_design.mean_variance(moments)
         return f, turned, away, self.noise**2 + of @ variances
 
     def _likelihood(self, u):
         _, of_variances, means, target, per_square = self._constants
-        at = self.synthetic_design.at(u)
-        f, turned, away, variances = self._law(at)
+        moments = self.synthetic_design.at(u)
+        f, turned, away, variances = self._law(moments)
         residual = f @ means - target
         solved = residual / variances
         energy = 0.5 * (np.einsum("ij,ij->i", residual, solved) + np.log(variances).sum(axis=1))
-        own = (1.0 / variances - solved**2) @ of_variances.T
-        turned *= own[:, :-2]
-        away *= own[:, -2, None] * per_square
+        by_variance = (1.0 / variances - solved**2) @ of_variances.T
+        turned *= by_variance[:, :-2]
+        away *= by_variance[:, -2, None] * per_square
         of_f = solved @ means.T + turned @ self._constants[0].T + away
-        return energy, self.synthetic_design.pulled(at, of_f, 0.5 * own[:, -1])
+        return energy, self.synthetic_design.pulled(moments, of_f, 0.5 * by_variance[:, -1])
 
     @property
     def n_scaled(self):
@@ -769,8 +769,8 @@ class LogisticSurrogate(WithPrior):
     def information(self, u):
         """The curvature of the potential at one point, taking variances to be fixed."""
         synthetic_design, score_discrepancy = self.synthetic_design, self.score_discrepancy
-        at = synthetic_design.at(u[None])
-        variances = self._law(at)[-1][0]
+        moments = synthetic_design.at(u[None])
+        variances = self._law(moments)[-1][0]
         slopes = synthetic_design.curvature(u)
         turned = (slopes + slopes @ score_discrepancy.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)

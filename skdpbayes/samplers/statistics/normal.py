@@ -56,10 +56,10 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     """
     n_points, n_looks, length = x.shape
     pairs, square = n_looks**2, (n_looks, n_looks)
-    scaled, at = posterior_variance * x, x.swapaxes(1, 2)
+    scaled, x_transposed = posterior_variance * x, x.swapaxes(1, 2)
     columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
-    blocks = blocks + posterior_variance[:, None, None] * (scaled @ at)[:, None]
-    blocks += diagonal_variance[:, None, None] * _outer(at)
+    blocks = blocks + posterior_variance[:, None, None] * (scaled @ x_transposed)[:, None]
+    blocks += diagonal_variance[:, None, None] * _outer(x_transposed)
     inverse, log_det = positive_inverse(blocks)
     # Of pairs (m, n) and (k, l): row k of the inverse times entries l and n of points.
     rows = inverse.reshape(n_points, length, pairs).swapaxes(1, 2)
@@ -70,8 +70,8 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     s[:, np.arange(pairs), exchange] += 1.0
     m = inv(s)
     solved = _times(inverse, r)
-    seen = (m @ (solved @ columns).reshape(n_points, pairs, 1)).reshape(n_points, *square)
-    alpha = solved - _times(inverse, seen @ scaled)
+    projected = (m @ (solved @ columns).reshape(n_points, pairs, 1)).reshape(n_points, *square)
+    alpha = solved - _times(inverse, projected @ scaled)
     energy = 0.5 * np.sum(r * alpha, axis=(1, 2))
     energy += 0.5 * (log_det.sum(axis=1) + np.linalg.slogdet(s)[1])
     # One point of two is in: axes are (point, entry, k, m, l).
@@ -215,10 +215,10 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     squares = transform**2
     unknown = squares.T @ design.uncertainty @ squares
     noise = (noise_scale / n_samples) ** 2 * 0.5 * (1.0 + np.eye(length))
-    left = 1.0
+    weight_left = 1.0
     if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
-        left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_LEFT)
-    excess = matrix / n_samples - left * np.diag(before)
+        weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_LEFT)
+    excess = matrix / n_samples - weight_left * np.diag(before)
     units = np.outer(before, before) / length
     lengths = np.sum(squares, axis=0)
     prior_value = _default_variance(
@@ -228,13 +228,20 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     size = variance_component(excess**2, noise + unknown, units, prior_value, _WORTH, _LIMITS)
     prior = unknown + size * units
     share = prior / (prior + noise)
-    found, seen = left * np.diag(before) + excess * share, share**2 * noise
-    values, basis, posterior_variance = spectrum(found, noise * share, seen)
+    posterior_mean, noise_seen = weight_left * np.diag(before) + excess * share, share**2 * noise
+    values, basis, posterior_variance = spectrum(posterior_mean, noise * share, noise_seen)
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
-    own = np.ascontiguousarray(transform @ basis)
-    squares = _unweighted(design, own, values / left)
+    eigenvectors = np.ascontiguousarray(transform @ basis)
+    squares = _unweighted(design, eigenvectors, values / weight_left)
     posterior_variance, diagonal_variance = variance_factors(posterior_variance)
-    return Curvature(own, values, posterior_variance, diagonal_variance, design.mean @ own, squares)
+    return Curvature(
+        eigenvectors,
+        values,
+        posterior_variance,
+        diagonal_variance,
+        design.mean @ eigenvectors,
+        squares,
+    )
 
 
 def _default_variance(first_noise, units):
@@ -246,26 +253,26 @@ def _default_variance(first_noise, units):
 
 def _unweighted(design, transform, prior_value):
     """Mean squares of rows as they are, given about what they should be by the second release."""
-    seen = np.sum(transform * (design.second_moment @ transform), axis=0)
+    noisy_squares = np.sum(transform * (design.second_moment @ transform), axis=0)
     noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
     prior = (_OF_WEIGHTS * prior_value) ** 2
     return np.maximum(
-        prior_value + (seen - prior_value) * prior / (prior + noise),
+        prior_value + (noisy_squares - prior_value) * prior / (prior + noise),
         _LEAST_EIGENVALUE * prior_value,
     )
 
 
-def spectrum(found, posterior_variance, seen):
+def spectrum(matrix, posterior_variance, noise_seen):
     """The posterior of a positive matrix, in the eigenvectors of the noisy one.
 
     Parameters
     ----------
-    found : ndarray of shape (length, length)
+    matrix : ndarray of shape (length, length)
         A posterior mean of the matrix, entries being independent.
     posterior_variance : ndarray of shape (length, length)
         Variances of the entries.
-    seen : ndarray of shape (length, length)
-        Of noise, those that are left in ``found``.
+    noise_seen : ndarray of shape (length, length)
+        Of noise, those that are left in ``matrix``.
 
     Returns
     -------
@@ -275,10 +282,10 @@ def spectrum(found, posterior_variance, seen):
     posterior_variance : ndarray of shape (length, length)
         Variances of entries in the basis.
     """
-    values, basis = eigh(found)
-    gathered = denoised_eigenvalues(values, seen.sum() / len(found))
-    of_noise = _of_noise(values, gathered, seen)
-    posterior_variance = turned(posterior_variance - (1.0 - of_noise) * seen, basis)
+    values, basis = eigh(matrix)
+    gathered = denoised_eigenvalues(values, noise_seen.sum() / len(matrix))
+    of_noise = _of_noise(values, gathered, noise_seen)
+    posterior_variance = turned(posterior_variance - (1.0 - of_noise) * noise_seen, basis)
     return (
         truncated_normal_mean(gathered, np.sqrt(np.diag(posterior_variance))),
         basis,
@@ -302,27 +309,27 @@ def denoised_eigenvalues(values, variance):
     return values - 2.0 * variance * pushed.mean(axis=1)
 
 
-def _of_noise(values, gathered, seen):
+def _of_noise(values, gathered, noise_seen):
     """The share of the noise that is left off the diagonal, in the eigenvectors of a noisy matrix.
 
     What the matrix has there is the sum of its squares less those on the diagonal.
     """
-    between = seen.sum() - np.trace(seen)
+    between = noise_seen.sum() - np.trace(noise_seen)
     if len(values) < 3 or between == 0.0:
         return 1.0
     # Those on the diagonal have noise of their own.
-    left = values @ values - seen.sum() - (gathered @ gathered - np.trace(seen))
-    return float(np.clip(left / between, _LEAST_LEFT, 1.0))
+    excess = values @ values - noise_seen.sum() - (gathered @ gathered - np.trace(noise_seen))
+    return float(np.clip(excess / between, _LEAST_LEFT, 1.0))
 
 
 def variance_factors(variances):
     """``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
-    length, own = len(variances), np.diag(variances)
+    length, diagonal = len(variances), np.diag(variances)
     if length == 1:
-        return np.sqrt(0.5 * own), np.zeros(1)
-    rows = variances.sum(axis=0) - own
+        return np.sqrt(0.5 * diagonal), np.zeros(1)
+    rows = variances.sum(axis=0) - diagonal
     p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
-    return p, np.maximum(own - 2.0 * p**2, 0.0)
+    return p, np.maximum(diagonal - 2.0 * p**2, 0.0)
 
 
 def turned(variances, basis):
@@ -392,20 +399,22 @@ def varying_part(matrix, noise, records, curvature, largest=None):
     largest : float or None, default=None
         The largest weight; None if records have none.
     """
-    length, whole = curvature.size, 1.0
+    length, scale_of_mean = curvature.size, 1.0
     if largest is not None:
-        found = float(np.mean(np.diag(matrix) / curvature)) / records
+        mean_square = float(np.mean(np.diag(matrix) / curvature)) / records
         variance = float(np.sum(curvature**-2.0)) * (noise / records / length) ** 2
         # One weight is as likely to be the usual one as another.
         share = largest**2 / (largest**2 + variance)
-        whole = min(max(largest + share * (found - largest), _LEAST_WEIGHT * largest), largest)
-    excess = matrix / (whole * records) - np.diag(curvature)
-    known = (noise / (whole * records)) ** 2 * 0.5 * (1.0 + np.eye(length))
+        scale_of_mean = min(
+            max(largest + share * (mean_square - largest), _LEAST_WEIGHT * largest), largest
+        )
+    excess = matrix / (scale_of_mean * records) - np.diag(curvature)
+    known = (noise / (scale_of_mean * records)) ** 2 * 0.5 * (1.0 + np.eye(length))
     units = np.outer(curvature, curvature)
     prior = units * variance_component(
         excess**2, known, units, _SANDWICH_PRIOR_MEAN, _SANDWICH_PRIOR_COUNT, _SANDWICH_LIMITS
     )
-    return whole, excess * prior / (prior + known)
+    return scale_of_mean, excess * prior / (prior + known)
 
 
 def slopes_of(varying, curvature, square, clip):
@@ -645,8 +654,8 @@ class NormalSurrogate(WithPrior):
         away = (log_s - np.log(self.prior_median)) / self.log_sd
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
         gradient[:, -1] = away / self.log_sd
-        for found, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)[:2]):
-            energy, gradient = energy + found, gradient + of_found
+        for energy_part, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)[:2]):
+            energy, gradient = energy + energy_part, gradient + of_found
         return energy, gradient
 
     def residuals(self, u, log_s, points):
@@ -698,15 +707,15 @@ class NormalSurrogate(WithPrior):
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s)
         c, e = law.slope, law.mean
-        seen = n * f * d  # (n_points, n_looks, length), as all of looks
+        scores = n * f * d  # (n_points, n_looks, length), as all of looks
         x = n * c[..., None] * d
-        r = values - c[..., None] * seen - n * (e - c * a)[..., None] * m
-        own = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
+        r = values - c[..., None] * scores - n * (e - c * a)[..., None] * m
+        unclipped = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
         of_shape = (_OF_SHAPE * (1.0 - c)) ** 2
         cc = c[:, :, None] * c[:, None, :]
         blocks = (n * s2[:, None] * f)[..., None, None] * cc[:, None]
-        diagonal = noises**2 + n * own[:, None] * f[:, None]
-        diagonal = diagonal + (of_shape[..., None] * seen**2).transpose(0, 2, 1)
+        diagonal = noises**2 + n * unclipped[:, None] * f[:, None]
+        diagonal = diagonal + (of_shape[..., None] * scores**2).transpose(0, 2, 1)
         own_axis = np.arange(c.shape[1])
         blocks[..., own_axis, own_axis] += diagonal
         energy, alpha, w, by_x = conditioned(
@@ -717,10 +726,10 @@ class NormalSurrogate(WithPrior):
         w_own = np.einsum("bikk->bki", w)
         by_cc = n * s2[:, None, None] * np.einsum("i,bikl->bkl", f, w)
         by_h = -n * (alpha @ m)
-        by_seen = 2.0 * w_own * of_shape[..., None] * seen - c[..., None] * alpha
-        by_own = n * (w_own @ f) * (own > 0)
-        by_c = np.sum(by_x * d - alpha * seen, axis=2) + 2.0 * np.einsum("bkl,bl->bk", by_cc, c)
-        by_c -= 2.0 * _OF_SHAPE**2 * (1.0 - c) * np.sum(w_own * seen**2, axis=2)
+        by_seen = 2.0 * w_own * of_shape[..., None] * scores - c[..., None] * alpha
+        by_own = n * (w_own @ f) * (unclipped > 0)
+        by_c = np.sum(by_x * d - alpha * scores, axis=2) + 2.0 * np.einsum("bkl,bl->bk", by_cc, c)
+        by_c -= 2.0 * _OF_SHAPE**2 * (1.0 - c) * np.sum(w_own * scores**2, axis=2)
         by_c -= 2.0 * by_own * c * sigma**2 + by_h * a
         by_e = by_h - 2.0 * by_own * e
         by_a = by_own * law.square_by_mean + by_e * c + by_c * law.slope_by_mean - by_h * c
@@ -789,8 +798,8 @@ class NormalSurrogate(WithPrior):
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s[0])
         c = law.slope[0]
-        own = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
-        errors = s2 * np.outer(c, c) + np.diag(own)
+        unclipped = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
+        errors = s2 * np.outer(c, c) + np.diag(unclipped)
         v = n * f[:, None, None] * errors
         x = n * c[:, None] * d[0] * np.sqrt(self.posterior_variance)
         v = v + self.posterior_variance[:, None, None] * (x @ x.T)

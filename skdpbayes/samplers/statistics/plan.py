@@ -194,8 +194,8 @@ class NoiseAwarePlan(Plan):
         noise = (sensitivity_factor * norm * family.score_bound) ** 2 * released
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(sensitivity_factor) * norm**2 * family.slope_bound * multiplier
-        seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
-        variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
+        visible = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
+        variance = (data + noise) / (1.0 - 1.0 / (visible + 1.0 / _UNKNOWN))
         prior *= length
         return data, data * (data / variance), prior
 
@@ -552,11 +552,11 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
     """The error of the last look by the recursion, over the bound of responses."""
     unknown = _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares)
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
-    precision, whole = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
+    precision, mu_of_looks = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
     for share in shares.looks:
         m = mu * math.sqrt(share)
         square = ERRORS**2 + 1.0 / precision
-        clip, slope = best_clip(n_samples, noise_per_clip, whole)
+        clip, slope = best_clip(n_samples, noise_per_clip, mu_of_looks)
         noise = length * square * (noise_per_clip * clip / (m * n_samples * slope)) ** 2
         precision += 1.0 / (noise + 0.5 * unknown / precision)
     return precision**-0.5
@@ -799,8 +799,8 @@ _HIDDEN = 1.0
 def share_for_counts(n_samples, length, mu, sensitivity_factor):
     """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
     looks = [_GROWTH**k for k in range(_N_LOOKS)]
-    left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
-    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
+    share_left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
+    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(share_left * x for x in looks))
     noise_per_clip = sensitivity_factor * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
     noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.looks)))
     return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)

@@ -229,14 +229,14 @@ def moment_given(flat, varying, unknown, matrix, noise_scale):
     noise_scale : float
         Deviation of the noise on its diagonal.
     """
-    own, (f, units) = flat + varying, _units(varying)
-    unknown = _cut(unknown, _units(own)[1])
-    noise = noise_scale**2 * 0.5 * (1.0 + np.eye(len(own)))
-    excess = matrix - own
+    moment, (f, units) = flat + varying, _units(varying)
+    unknown = _cut(unknown, _units(moment)[1])
+    noise = noise_scale**2 * 0.5 * (1.0 + np.eye(len(moment)))
+    excess = matrix - moment
     prior = unknown + _size(excess**2, noise + unknown, units) * units
     share = prior / (prior + noise)
     values, basis, posterior_variance = spectrum(
-        own + excess * share, noise * share, share**2 * noise
+        moment + excess * share, noise * share, share**2 * noise
     )
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
     return (basis * values) @ basis.T, turned(posterior_variance, basis.T)
@@ -251,32 +251,32 @@ def _size(squares, known, units):
     return softmax(logs) @ _SIZES
 
 
-def share_given(own, unknown, matrix, noise_scale):
+def share_given(moment, unknown, matrix, noise_scale):
     """The weight of records relative to rows that are normal: ``tr F / tr P``, as far as both are known.
 
     Parameters
     ----------
-    own : ndarray of shape (length, length)
+    moment : ndarray of shape (length, length)
         ``P``.
     unknown, matrix, noise_scale
         As for `moment_given`.
     """
-    whole = np.trace(own)
-    hidden = (np.trace(unknown) + len(own) * noise_scale**2) / whole**2
-    off = np.clip(np.trace(matrix) / whole - 1.0, *_OF_SHARE)
+    trace = np.trace(moment)
+    hidden = (np.trace(unknown) + len(moment) * noise_scale**2) / trace**2
+    off = np.clip(np.trace(matrix) / trace - 1.0, *_OF_SHARE)
     return float(1.0 + off * _OF_WEIGHTS**2 / (_OF_WEIGHTS**2 + hidden))
 
 
-def curvature_given(own, unknown):
+def curvature_given(moment, unknown):
     """The `CountCurvature`, given a population's and what is not known of it.
 
     Parameters
     ----------
-    own, unknown : ndarray of shape (length, length)
+    moment, unknown : ndarray of shape (length, length)
         ``P``, and variances of entries, to which is added what rows that are not normal may change.
     """
-    f, units = _units(own)
-    values, basis = eigh(own)
+    f, units = _units(moment)
+    values, basis = eigh(moment)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
     posterior_variance = _cut(unknown, units) + _USUAL * units
     return CountCurvature(basis, values, *variance_factors(turned(posterior_variance, basis)))
@@ -380,12 +380,14 @@ class CountPopulation:
             ``C``.
         """
         mean, root = _mean_and_root(moment / share, along, constant)
-        found = replace(self, share=1.0)
+        reshaped_design = replace(self, share=1.0)
         for _ in range(_ROUNDS):  # Rows that are moved count as much as they are long then.
-            found = replace(found, weights=counted(found.rows, norm))
-            of_own, inverse = _mean_and_root(found.moment, along, constant, power=-0.5)
-            found = replace(found, rows=mean + (found.rows - of_own) @ inverse @ root)
-        return replace(found, share=share)
+            reshaped_design = replace(reshaped_design, weights=counted(reshaped_design.rows, norm))
+            of_own, inverse = _mean_and_root(reshaped_design.moment, along, constant, power=-0.5)
+            reshaped_design = replace(
+                reshaped_design, rows=mean + (reshaped_design.rows - of_own) @ inverse @ root
+            )
+        return replace(reshaped_design, share=share)
 
     def seen(self, u, centres, tables):
         """``f_k`` for points, of shape (n_points, n_looks, length), and slopes by logits."""
@@ -441,9 +443,9 @@ def _mean_and_root(moment, along, constant, power=0.5):
     mean, covariance = np.zeros(len(moment)), moment
     if constant:
         of_constant = moment @ along
-        whole = float(along @ of_constant)
-        mean = constant * of_constant / whole
-        covariance = moment * constant**2 / whole - np.outer(mean, mean)
+        total = float(along @ of_constant)
+        mean = constant * of_constant / total
+        covariance = moment * constant**2 / total - np.outer(mean, mean)
     values, vectors = eigh(covariance)
     used = values > _LEAST * values[-1]
     return mean, (vectors[:, used] * values[used] ** power) @ vectors[:, used].T
@@ -612,9 +614,14 @@ class PosteriorState:
 
     def _learn_curvature(self):
         """Note the curvature at the next point."""
-        own, rows = self.synthetic_design.curvature(self.start), self.synthetic_design.moment
-        factors = np.diag(own) / np.maximum(np.diag(rows), _LEAST_WEIGHT)
-        self.curvature = curvature_given(own, self.unknown * np.outer(factors, factors))
+        curvature_of_design, rows = (
+            self.synthetic_design.curvature(self.start),
+            self.synthetic_design.moment,
+        )
+        factors = np.diag(curvature_of_design) / np.maximum(np.diag(rows), _LEAST_WEIGHT)
+        self.curvature = curvature_given(
+            curvature_of_design, self.unknown * np.outer(factors, factors)
+        )
 
     def learn(self, rounds):
         """Find the mode given all that is released, and the dispersion that follows from it."""
@@ -716,13 +723,13 @@ class PosteriorState:
         centres = np.array([synthetic_design.logits(look.point) for look in looks])
         tables = np.array([self._table(look) for look in looks])
         origins = [
-            synthetic_design.seen(look.point[None], own[None], table[None])[0][0, 0]
-            for look, own, table in zip(looks, centres, tables, strict=True)
+            synthetic_design.seen(look.point[None], centre[None], table[None])[0][0, 0]
+            for look, centre, table in zip(looks, centres, tables, strict=True)
         ]
-        seen, _ = synthetic_design.seen(self.start[None], centres, tables)
-        away = (seen[0] - origins) @ self.curvature.basis
-        blocks, own = self._blocks(looks), np.arange(len(looks))
-        blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
+        scores, _ = synthetic_design.seen(self.start[None], centres, tables)
+        away = (scores[0] - origins) @ self.curvature.basis
+        blocks, centre = self._blocks(looks), np.arange(len(looks))
+        blocks[:, centre, centre] += (_OF_SHAPE * away.T) ** 2
         return CountSurrogate(
             synthetic_design=synthetic_design,
             curvature=self.curvature,
@@ -762,8 +769,8 @@ class PosteriorState:
             mean, _ = clipped_count(means[0], centres, look.clip, value, synthetic_design.largest)
             residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
             leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
-        left = np.array(residuals)
-        covariances = np.einsum("krp,lrp->pkl", left, left) / len(counts)
+        remaining = np.array(residuals)
+        covariances = np.einsum("krp,lrp->pkl", remaining, remaining) / len(counts)
         turned = (
             synthetic_design.weights[:, None] * (synthetic_design.rows @ self.curvature.basis)
         ) ** 2
@@ -774,8 +781,8 @@ class PosteriorState:
         )
         leanings = synthetic_design.size * len(synthetic_design.rows) * np.array(leanings)
         blocks += np.einsum("ki,li->ikl", leanings, leanings)
-        own = np.arange(len(looks))
-        blocks[:, own, own] += np.array([look.noise**2 for look in looks])
+        indices = np.arange(len(looks))
+        blocks[:, indices, indices] += np.array([look.noise**2 for look in looks])
         return blocks
 
     def deviations_without_noise(self):

@@ -223,9 +223,11 @@ def prior_of(bounds, n_blocks, precisions, transform):
     laws = (_OF_COEFFICIENTS, _IN_PREDICTIONS), (_law_of_intercept(bounds, precisions[-1]),)
     for part, is_learnt, own_laws in zip(parts, bounds.learns_scales, laws, strict=False):
         rows = transform[part]
-        own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
+        block = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
         rank = n_blocks * len(rows)
-        groups.append(Group.learnt(own, rank, *own_laws) if is_learnt else Group.known(own, rank))
+        groups.append(
+            Group.learnt(block, rank, *own_laws) if is_learnt else Group.known(block, rank)
+        )
     return Prior(tuple(groups))
 
 

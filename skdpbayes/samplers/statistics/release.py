@@ -275,7 +275,7 @@ class LogisticReleases:
         score_discrepancy = estimate_discrepancy(
             synthetic_design, self.looks, self.curvatures, last, self.relative_variances
         )
-        at = synthetic_design.at(np.array([last]))
+        moments = synthetic_design.at(np.array([last]))
         matrix = synthetic_design.curvature(last)
         matrix = matrix + score_discrepancy.mean @ matrix
         values, basis = eigh(0.5 * (matrix + matrix.T))
@@ -288,7 +288,7 @@ class LogisticReleases:
             noise=self.label_noise,
             score_discrepancy=score_discrepancy,
             origin=synthetic_design.origin,
-            slope=float(synthetic_design.mean_variance(at)[0]),
+            slope=float(synthetic_design.mean_variance(moments)[0]),
             basis=basis,
             sampling=values,
             start=last,
@@ -426,14 +426,14 @@ def release_tails(released, theta, clip, multipliers, rounding_inflation):
     Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
     """
     sums, square = total(clipped_sums, released.table, theta, clip)
-    own = sums[-1:] / released.plan.bounds.constant, square
-    value, *others = _released(released, own, 1.0, clip, multipliers, rounding_inflation)
+    sums_of_tails = sums[-1:] / released.plan.bounds.constant, square
+    value, *others = _released(released, sums_of_tails, 1.0, clip, multipliers, rounding_inflation)
     return float(value[0]), *others
 
 
-def _released(released, own, norm, clip, multipliers, rounding_inflation):
+def _released(released, statistics, norm, clip, multipliers, rounding_inflation):
     """Sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
-    sums, square = own
+    sums, square = statistics
     a, b = (multiplier**-2.0 for multiplier in multipliers)
     paid = math.sqrt(look_precision(a, b, released.sensitivity_factor == 2))
     factor = (paid + (rounding_inflation - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
@@ -628,10 +628,10 @@ class PoissonReleases(RowReleases):
             # Proposition 76.
             of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
             self.histograms.append(of_exposures)
-            seen = log_exposures_seen(of_exposures, noise, n_rows)
-            self.typical_exposure = typical_exposure(of_exposures, noise, seen)
+            log_exposures = log_exposures_seen(of_exposures, noise, n_rows)
+            self.typical_exposure = typical_exposure(of_exposures, noise, log_exposures)
             # Post-processing.
-            offsets = generator.permutation(seen)
+            offsets = generator.permutation(log_exposures)
         counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)
         rate = max(counts.mean(), noise / self.n_records) / np.exp(offsets).mean()
         theta = np.zeros(len(self.coordinates.transform))
@@ -672,12 +672,12 @@ class PoissonReleases(RowReleases):
         plan, transform = self.plan, self.coordinates.transform
         matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
-        seen = unknown, matrix / self.n_records, noise / self.n_records
+        noisy_moment = unknown, matrix / self.n_records, noise / self.n_records
         along, constant = inv(transform)[:, -1], plan.bounds.constant
         flat, varying = split(synthetic_design.moment, along, constant)
-        varying = rescaled_to(flat, varying, *seen)
-        share = share_given(flat + varying, *seen)
-        moment, unknown = moment_given(flat, varying, *seen)
+        varying = rescaled_to(flat, varying, *noisy_moment)
+        share = share_given(flat + varying, *noisy_moment)
+        moment, unknown = moment_given(flat, varying, *noisy_moment)
         return synthetic_design.reshaped(moment, share, along, constant, self.norm), unknown
 
     def release_look(self, clip, multipliers):
@@ -887,9 +887,9 @@ class NormalReleases(RowReleases):
         theta = self.curvature.transform @ point
         clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
         rounding_inflation = self._rounding_inflation(theta, clip)
-        found = release_tails(self, theta, clip, plan.tails_multipliers, rounding_inflation)
+        tails = release_tails(self, theta, clip, plan.tails_multipliers, rounding_inflation)
         self.tails = HeavyTailCorrection(
-            point, clip, *(number / self.n_records for number in found)
+            point, clip, *(number / self.n_records for number in tails)
         )
         self.advance()
 
@@ -931,8 +931,8 @@ class NormalReleases(RowReleases):
         sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
         slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
         step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
-        left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
-        points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(left))])
+        variance_left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
+        points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(variance_left))])
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
     def _clip(self, clip, believed):
@@ -982,6 +982,8 @@ class NormalReleases(RowReleases):
         f, clip = self.curvature.values, self.looks[-1].clip
         largest = self.largest if self.is_weighted else None
         matrix, noise = self.errors
-        whole, varying = varying_part(matrix, noise, self.n_records * size.value, f, largest)
-        changed = whole * (np.diag(f) + varying) - np.diag(f)
-        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip)), whole
+        factor_of_all, varying = varying_part(
+            matrix, noise, self.n_records * size.value, f, largest
+        )
+        changed = factor_of_all * (np.diag(f) + varying) - np.diag(f)
+        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip)), factor_of_all

@@ -104,8 +104,8 @@ def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0
         longest = _longest(family.n_classes, logit_bound) ** 2
         squares = np.array([min(longest, 0.5 - even), longest])
         slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
-        found = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
-        return min(anywhere, _ROUNDING * float(found.max()))
+        precisions = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
+        return min(anywhere, _ROUNDING * float(precisions.max()))
     if not logit_bound < _FAR:
         return anywhere
     # Records of norm C at all angles to the point; those that are shorter or longer move it less.
@@ -126,8 +126,8 @@ def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0
     slopes += of_curvature * logit_bound * min(0.6, 2.0 * largest)
     squares *= of_score
     squares += of_curvatures
-    found = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
-    return min(anywhere, _ROUNDING * float(found.min()))
+    precisions = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
+    return min(anywhere, _ROUNDING * float(precisions.min()))
 
 
 def _longest(n_classes, logit_range):
