@@ -142,7 +142,7 @@ class _Cache(FunctionCache):
         Such a class is filed by value, and another one when it is loaded: what is loaded would never fit, and
         be loaded again at every call.
         """
-        if all(map(_is_found_by_name, sig)):
+        if all(map(_is_found_by_name, getattr(sig, "args", sig))):
             super().save_overload(sig, data)
 
 

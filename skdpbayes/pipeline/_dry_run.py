@@ -3,18 +3,21 @@
     free steps run; private steps validate, plan, and learn made-up values; nothing is released
 
 It works on copies and goes as far as columns are public. Behind a step whose output is not known without a
-release, such as private lists of categories, only the number of rows and what belongs to them are checked.
+release, such as private lists of categories, the columns that are known go on, and parameters, the number of
+rows and what belongs to these are checked.
 """
 
 import copy
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -45,6 +48,8 @@ class DryRun(NamedTuple):
         The labels that the last step would have.
     part : table or None
         Those columns of the output that are known, if others are not.
+    is_sparse : bool
+        Whether an output of which nothing else is known will be sparse.
     fitted : estimator, str or None
         The copy of the step that made the output.
     """
@@ -53,6 +58,7 @@ class DryRun(NamedTuple):
     n_columns: int | None = None
     classes: np.ndarray | None = None
     part: Any = None
+    is_sparse: bool = False
     fitted: Any = None
 
 
@@ -95,21 +101,22 @@ def labels_of(estimator, y):
     return _rehearse_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
 
 
-def _rehearse(step, X, y, params, fixed, path):
-    """The `DryRun` of a step; ``X`` is None if nothing is known about its columns."""
+def _rehearse(step, X, y, params, fixed, path, before=None):
+    """The `DryRun` of a step; ``X`` is None if its columns are not known but for those of ``before``."""
     if step is None or isinstance(step, str):
-        return DryRun(output=X, fitted=step)
+        return before if X is None and before is not None else DryRun(output=X, fitted=step)
     if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
         if isinstance(step, Pipeline):
-            return _rehearse_pipeline(step, X, y, params, fixed, path)
-        return DryRun() if X is None else _rehearse_branches(step, X, y, fixed, path)
+            return _rehearse_pipeline(step, X, y, params, fixed, path, before)
+        if X is not None:
+            return _rehearse_branches(step, X, y, fixed, path)
+        return _rehearse_unknown_branches(step, y, fixed, path, before or DryRun())
     if y is None and _needs_labels(step):
         raise ValueError(
             f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
         )
     if X is None:
-        _refuse_bounds_by_column(step)
-        return DryRun(classes=_rehearse_rows(step, y, params))
+        return _rehearse_unknown(step, y, params, fixed, path, before or DryRun())
     if is_private(step):
         return _rehearse_private(step, X, y, params)
     name = path.removesuffix("__")
@@ -136,17 +143,55 @@ def _refuse_bounds_by_column(step):
         )
 
 
-def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
+def _rehearse_unknown(step, y, params, fixed, path, before):
+    """The `DryRun` of a step of which only some columns are known beforehand."""
+    _refuse_bounds_by_column(step)
+    if hasattr(step, "_validate_params"):
+        step._validate_params()
+    if before.part is not None:
+        _refuse_cells(step, before.part)
+    is_our_transformer = hasattr(step, "transform") and type(step).__module__.startswith(
+        "skdpbayes."
+    )
+    if before.is_sparse and not (is_our_transformer or get_tags(step).input_tags.sparse):
+        raise TypeError(
+            f"{type(step).__name__} takes no sparse rows, and a private encoder before it makes them: set "
+            "its sparse_output to False."
+        )
+    classes = _rehearse_rows(step, y, params, before.is_sparse)
+    keeps_private = is_private(step) or leaks(step) or path.removesuffix("__") in fixed
+    if not hasattr(step, "transform") or keeps_private:
+        return DryRun(classes=classes, is_sparse=before.is_sparse and is_private(step))
+    if is_our_transformer:
+        clone(step).fit_transform(_made_up_column(range(2), before.is_sparse))
+    part = None
+    if before.part is not None and _width(before.part) and not is_collection(before.part):
+        # Of an error, the reason may be that columns are missing here.
+        with suppress(Exception):
+            part = _transformed(clone(step), before.part, y, {})
+    return DryRun(part=part, is_sparse=before.is_sparse)
+
+
+def _rehearse_unknown_branches(step, y, fixed, path, before):
+    """The `DryRun` of branches, of which those of a ColumnTransformer select columns not known yet."""
+    keeps_all = isinstance(step, FeatureUnion)
+    results = [
+        _rehearse(child, None, y, {}, fixed, f"{path}{name}__", before if keeps_all else None)
+        for name, child in children(step)
+    ]
+    parts = [result.part for result in results]
+    is_known = keeps_all and bool(parts) and not any(part is None for part in parts)
+    return DryRun(part=np.hstack([np.asarray(part) for part in parts]) if is_known else None)
+
+
+def _rehearse_pipeline(pipeline, X, y, params, fixed, path, before=None):
     pipeline._validate_steps()
     routed = pipeline._check_method_params(method="fit", props=params)
-    result, fitted = DryRun(output=X), []
+    result, fitted = before or DryRun(output=X), []
     for name, step in pipeline.steps:
-        X = result.output
-        if result.part is not None:
-            _refuse_cells(step, result.part)
         named = {} if step is None or isinstance(step, str) else routed[name]
         given = named.get("fit") or named.get("fit_transform") or {}
-        result = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
+        result = _rehearse(step, result.output, y, given, fixed, f"{path}{name}__", result)
         fitted.append((name, result.fitted))
     return result._replace(fitted=None if result.fitted is None else Pipeline(fitted))
 
@@ -223,7 +268,7 @@ def _rehearse_private(step, X, y, params):
     _check_arguments(step_copy, X, y, params)
     if hasattr(step_copy, "transform"):
         if not step_copy._rehearse(X, y, **params):
-            return DryRun()
+            return DryRun(is_sparse=getattr(step, "sparse_output", False))
         return DryRun(output=step_copy.transform(X), fitted=step_copy)
     return DryRun(n_columns=_width(X), classes=step_copy._rehearse(X, y, **params))
 
@@ -236,7 +281,7 @@ def _check_arguments(step, X, y, params):
         raise TypeError(f"{type(step).__name__}.fit() {error}") from None
 
 
-def _rehearse_rows(step, y, params):
+def _rehearse_rows(step, y, params, is_sparse=False):
     """The labels of an estimator that gets rows of unknown columns."""
     if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
         return None
@@ -245,12 +290,13 @@ def _rehearse_rows(step, y, params):
 
         X = map_blocks(_made_up_column, y)  # Labels stay where they are.
     else:
-        X = _made_up_column(y)
+        X = _made_up_column(y, is_sparse)
     return clone(step)._rehearse(X, y, planned=False, **params)
 
 
-def _made_up_column(y):
-    return np.zeros((_num_samples(y), 1))
+def _made_up_column(y, is_sparse=False):
+    column = np.zeros((_num_samples(y), 1))
+    return csr_array(column) if is_sparse else column
 
 
 def _transformed(step, X, y, params):

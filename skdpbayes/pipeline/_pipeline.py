@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, _routing_enabled
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import _check_method_params, check_is_fitted, check_memory
 
 from .._arguments import check_sizes, table_shape
 from .._data.collections import (
@@ -27,6 +29,7 @@ from .._data.collections import (
     rows_compared,
 )
 from .._data.privacy_units import check_groups, choose_with_firsts, count_persons, has_persons
+from .._errors import sanitize_errors
 from .._typing import MatrixLike, RandomStateLike
 from ..exceptions import PrivacyLeakWarning, PrivacyWarning
 from ..privacy.charge import charge, charges_beside
@@ -34,7 +37,7 @@ from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.prepaid import authorizations
 from ..privacy.release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
-from ._dask import OnPartitions, fit_steps, transformed
+from ._dask import OnPartitions, fit_steps, refusal, transformed
 from ._dry_run import dry_run, labels_of
 from ._plan import (
     PipelinePlan,
@@ -57,6 +60,14 @@ from ._steps import (
 )
 
 # What a pipeline's fit is given beside its table: for a step, by name, and of its rows.
+
+
+def _is_ours(step):
+    return type(step).__module__.startswith("skdpbayes.")
+
+
+def _nothing():
+    """A function whose result a memory can keep."""
 
 
 def check_arguments(pipeline, params, X, y):
@@ -492,6 +503,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         for _, step in self.steps:  # Before scikit-learn says that a sampler does not transform.
             refuse_tools(step)
         self._validate_steps()
+        check_memory(self.memory).cache(_nothing)()
         paths = paths_without_budget(self)
         if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
             raise ValueError(
@@ -650,13 +662,14 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         reservations = charge(plan, self)
         try:
             paid = authorizations(self._paid_steps(plan, firsts))
+            fit = partial(sanitize_errors, super().fit, on_error=self._without_cells)
             with charges_beside() as beside, paid, names_within(self):
                 if plan.room is not None:
-                    fit_with_room(self, plan.room, X, y, params, super().fit)
+                    fit_with_room(self, plan.room, X, y, params, fit)
                 elif is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
-                    super().fit(X, y, **params)
+                    fit(X, y, **params)
         except BaseException as error:
             reservations.close("failed")
             error.add_note(
@@ -666,6 +679,15 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             raise
         reservations.close("completed")
         return beside
+
+    def _without_cells(self, error):
+        """An error of this package, or the one to raise instead of another, which may quote rows."""
+        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+        if frames[-1].f_globals.get("__name__", "").startswith("skdpbayes."):
+            return error
+        callers = [frame.f_locals.get("self") for frame in frames]
+        steps = [step for step in callers if isinstance(step, BaseEstimator) and not _is_ours(step)]
+        return refusal(steps[-1] if steps else Pipeline(self.steps), error)
 
     def _add_to_spent(self, costs):
         """Add what a step was charged that fits more often than the plan says, as ledgers do."""

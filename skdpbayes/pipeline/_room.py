@@ -1,18 +1,23 @@
 """How many columns the last step of a pipeline can take, and what is done with categories beyond them.
 
-columns = fewest + sum_i slope_i k_i <= most,    k_i categories found by encoder i
+columns(k_1, k_2, ...) <= most,    k_i categories found by encoder i
 
 ``most`` is public: the largest number of columns for which the last step has a plan that costs no more than
 is charged for it. Categories beyond them are put together, the smallest noisy counts first, once all encoders
 are fitted and before the last step is; these counts have been released, so that this costs nothing.
 """
 
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import _safe_indexing
 
@@ -36,12 +41,15 @@ class Room(NamedTuple):
     ----------
     n_columns : int
         The most that it can take.
-    slopes : dict of {str: int}
-        By how many columns a category that an encoder finds adds to them, by path.
+    encoders : tuple of str
+        Paths of the encoders that find categories.
+    columns_with : callable
+        Maps {path: number of categories that are found} to the number of columns.
     """
 
     n_columns: int
-    slopes: dict[str, int]
+    encoders: tuple[str, ...]
+    columns_with: Callable[[dict[str, int]], int]
 
 
 def room_of_last(pipeline, plan, spending, n_columns, header, labels):
@@ -74,15 +82,31 @@ def room_of_last(pipeline, plan, spending, n_columns, header, labels):
         return next(n for path, _, n in steps if path == last)
 
     fewest = columns_with({})
-    if fewest is None:
-        return None  # A step behind the encoders makes its own number of columns.
-    slopes = {
-        path: columns_with({path: 1}) - fewest
-        for path, step, _ in spending[:-1]
-        if type(step) is DPOneHotEncoder
-    }
+    if fewest is None:  # A step behind the encoders makes its own number of columns.
+        most = _most_columns(plan, last, final, 1, labels)
+        if most is None or not _may_add_columns(pipeline):
+            return None
+        raise ValueError(
+            f"{last} can take {most} columns, and how many a step behind a private encoder makes is not "
+            "known before the fit: give public lists of categories. Nothing was read."
+        )
     most = _most_columns(plan, last, final, fewest, labels)
-    return None if most is None else Room(most, slopes)
+    encoders = tuple(path for path, step, _ in spending[:-1] if type(step) is DPOneHotEncoder)
+    return None if most is None else Room(most, encoders, columns_with)
+
+
+def _may_add_columns(pipeline):
+    """Whether a step that makes its own number of columns may make more than it is given."""
+    own_number = [
+        leaf.step
+        for leaf in [*leaves(pipeline)][:-1]
+        if spending_steps(leaf.step, 3, learnt={})[1] is None
+    ]
+    return not all(
+        isinstance(step, SelectorMixin)
+        or (isinstance(step, SimpleImputer) and not step.add_indicator)
+        for step in own_number
+    )
 
 
 def _most_columns(plan, last, final, fewest, labels):
@@ -177,21 +201,21 @@ def _make_room(pipeline, room, X, y, output):
     """
     if output.shape[1] <= room.n_columns:
         return output
-    encoders = {
-        leaf.path: leaf.step for leaf in leaves(pipeline) if room.slopes.get(leaf.path, 0) > 0
-    }
+    encoders = {leaf.path: leaf.step for leaf in leaves(pipeline) if leaf.path in room.encoders}
     counts = {
         (path, j, category): count
         for path, encoder in encoders.items()
         for j, kept in encoder._noisy_counts.items()
         for category, count in kept.items()
     }
-    excess = output.shape[1] - room.n_columns
+    by_count = sorted(counts, key=counts.__getitem__)  # Ties are in the order of columns.
+
+    def fits_without(n_rare):
+        kept = Counter(path for path, *_ in by_count[n_rare:])
+        return room.columns_with(dict(kept)) <= room.n_columns
+
     rare: dict[str, list[tuple]] = {}
-    for path, *which in sorted(counts, key=counts.__getitem__):  # Ties are in the order of columns.
-        if excess <= 0:
-            break
-        excess -= room.slopes[path]
+    for path, *which in by_count[: bisect_left(range(len(by_count)), True, key=fits_without)]:
         rare.setdefault(path, []).append(tuple(which))
     for path, which in rare.items():
         encoders[path]._put_together(which)

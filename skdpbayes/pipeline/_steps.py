@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import numpy as np
 from scipy import special
-from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin
+from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 from sklearn.utils._indexing import _get_column_indices
 
 from .._arguments import is_number
@@ -311,6 +311,10 @@ def spending_steps(step, n_columns, header=None, path="", learnt=None):
         return spending, step.n_columns
     if isinstance(step, DPImputer) and step.add_indicator:
         return spending, None if n_columns is None else 2 * n_columns
+    if type(step) is PolynomialFeatures:
+        if n_columns is None:
+            return spending, None
+        return spending, clone(step).fit(np.zeros((1, n_columns))).n_output_features_
     n_learnt = None if learnt is None else learnt.get(name, 0)
     if n_columns is not None and (encoded := _n_indicators(step, n_columns, n_learnt)):
         return spending, encoded
