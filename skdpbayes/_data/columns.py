@@ -34,7 +34,8 @@ def label_column(y, name):
         raise ValueError(f"{name} holds complex numbers: labels are text or real numbers.")
     if y.dtype.kind == "O":
         missing = any(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in y)
-        kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else None for v in y}
+        numbers = Real, np.bool_
+        kinds = {str if isinstance(v, str) else Real if isinstance(v, numbers) else None for v in y}
         if not missing and kinds not in ({str}, {Real}):
             raise ValueError(
                 f"{name} holds labels of several kinds, such as text and numbers: make them one kind, e.g. "

@@ -359,7 +359,12 @@ def is_positive(y, pos_label, predicted=None):
                 "pos_label and y_true hold labels of different kinds, text and numbers: pass a pos_label of "
                 "the kind of y_true."
             )
-        return y == pos_label
+        others = y != pos_label
+        if np.unique(y[others]).size > 1:
+            raise ValueError(
+                f"y_true holds several labels besides pos_label={pos_label!r}: this score is for two classes."
+            )
+        return ~others
     if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
         raise ValueError(
             "y_true holds labels other than 0 (or -1) and 1: say which label is positive, "

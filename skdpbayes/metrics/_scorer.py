@@ -298,12 +298,20 @@ class PrivateScorer:
         takes, name = inspect.signature(self.score_func).parameters, self.score_func.__name__
         self._method_of(estimator)
         if "values" in takes:
+            self._check_values(estimator, classes)
             return
         if y_true is None:
             raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
         if self.score_func in _OF_NUMBERS:
             of_counts = self.score_func is dp_mean_poisson_deviance
             (count_column if of_counts else number_column)(y_true, "y_true")
+            if of_counts and classes is not None:
+                raise TypeError(
+                    f"{name} is for predicted means of counts, and {type(estimator).__name__} predicts "
+                    "classes: choose another score, such as 'accuracy' or 'neg_log_loss'."
+                )
+            if "target_bounds" in takes and "target_bounds" not in self.options:
+                _refuse_without_bounds(final_estimator(estimator), "target_bounds")
             return
         options = self._completed(classes, takes, estimator)
         if "pos_label" in takes and classes is not None and len(classes) > 2:
@@ -323,13 +331,33 @@ class PrivateScorer:
         else:
             label_column(y_true, "y_true")
 
+    def _check_values(self, estimator, classes):
+        """Raise a ValueError if an estimator with these classes predicts no single numbers."""
+        method = self._method_of(estimator)
+        if classes is None:
+            return
+        is_text = method == "predict" and np.asarray(classes).dtype.kind in "OUS"
+        if is_text or (method in ("predict_proba", "predict_log_proba") and len(classes) > 2):
+            raise ValueError(
+                f"{self.score_func.__name__} is a mean of numbers, and {method} of {len(classes)} classes "
+                "gives none for each row: choose another response_method, or a score of labels."
+            )
+
     def _completed(self, classes, takes, estimator):
         """The options, with the labels or the bounds of responses that an estimator has."""
         options = dict(self.options)
         if "target_bounds" in takes and "target_bounds" not in options:
             options["target_bounds"] = _bounds_of(estimator)
         if classes is not None and "labels" in takes:
-            options.setdefault("labels", classes)
+            # As in scikit-learn, the order of labels is nobody's business: columns are in that of classes.
+            given = np.asarray(options.get("labels", classes))
+            if given.ndim == 1 and len(given) == len(classes):
+                if set(given.tolist()) != set(np.asarray(classes).tolist()):
+                    raise ValueError(
+                        f"labels={given.tolist()} are not the estimator's classes, "
+                        f"{np.asarray(classes).tolist()}: leave them out."
+                    )
+                options["labels"] = classes
         if classes is not None and "pos_label" in takes and len(classes) == 2:
             options.setdefault("pos_label", np.asarray(classes)[1].item())
         label = options.get("pos_label")
@@ -408,17 +436,22 @@ def _bounds_of(estimator):
     """The public bounds of responses of a fitted regressor, or of a pipeline's last step."""
     estimator = final_estimator(estimator)
     # Scores on data-dependent bounds are not comparable between candidates.
+    _refuse_without_bounds(estimator, "target_bounds_")
+    return estimator.target_bounds_
+
+
+def _refuse_without_bounds(estimator, attribute):
+    """Raise a ValueError if bounds of responses are learnt, or there are none."""
     if isinstance(getattr(estimator, "target_bounds", None), str):
         raise ValueError(
             "bounds of responses that are learnt differ from fit to fit, and errors within them cannot be "
             "compared: give public ones to the scorer, target_bounds=(low, high)."
         )
-    if (bounds := getattr(estimator, "target_bounds_", None)) is None:
+    if getattr(estimator, attribute, None) is None:
         raise ValueError(
             f"{type(estimator).__name__} has no bounds of responses: give public ones to the scorer, "
             "target_bounds=(low, high)."
         )
-    return bounds
 
 
 # Scorers by name: which score, of which response of an estimator, and whether more is better.

@@ -252,6 +252,10 @@ def draw_candidate(search, plan, generator):
         # Progress would reveal the number of runs.
         if name.endswith("verbose"):
             changes[name] = False
+        if name == "memory" or name.endswith(
+            "__memory"
+        ):  # It would keep what all candidates learnt.
+            changes[name] = None
         if name.endswith("random_state") and search.random_state is not None:
             changes[name] = int(generator.integers(2**31))  # Public: the search has a seed, too.
     return params, candidate.set_params(**changes)

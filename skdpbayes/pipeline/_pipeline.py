@@ -503,7 +503,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         for _, step in self.steps:  # Before scikit-learn says that a sampler does not transform.
             refuse_tools(step)
         self._validate_steps()
-        check_memory(self.memory).cache(_nothing)()
+        try:
+            check_memory(self.memory).cache(_nothing)()
+        except OSError as error:
+            raise ValueError(f"memory={self.memory!r} cannot be used: {error}.") from None
         paths = paths_without_budget(self)
         if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
             raise ValueError(

@@ -165,6 +165,8 @@ def published_event(cost):
 # `gaussian_mu` for code that imports it from here, where it was.
 
 _PARTS = ("sampled", "counted", "decisions", "pure_events", "selection_events")
+# Most parts for which epsilons are added up.
+_MOST_RUNS = 50
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
 
@@ -385,10 +387,15 @@ class PrivacyCost:
                 + rest._exact_epsilon(round_down_delta((1 - share) * delta))
                 for share in _SPLITS
             )
-        if math.isinf(min(forms[2:], default=math.inf)):
+        is_unknown = math.isinf(min(forms[2:], default=math.inf))
+        if is_unknown:
             forms.extend(
                 math.nextafter(pure + rest.epsilon(delta), math.inf) for pure, rest in self._sums()
             )
+        forms.extend(
+            math.nextafter(math.fsum(cost.epsilon(share) for cost, share in parts), math.inf)
+            for parts in self._shared_out(delta, is_unknown)
+        )
         return min(forms)
 
     def delta(self, epsilon: float) -> float:
@@ -429,7 +436,10 @@ class PrivacyCost:
             return self._smallest_delta(epsilon)
         exact = self._exact_delta(epsilon) if self.rho == 0 else 1.0
         forms = [exact, zcdp_delta(self.concentrated, epsilon)]
-        if exact == 1 or exact <= 3.0 * self._roundoff():  # No curve says more.
+        is_unknown = exact == 1
+        if next(self._shared_out(1e-6, is_unknown), None):
+            forms.append(self._smallest_delta(epsilon))
+        if is_unknown or exact <= 3.0 * self._roundoff():  # No curve says more.
             forms.extend(
                 rest.delta(math.nextafter(epsilon - pure, 0.0))
                 for pure, rest in self._sums()
@@ -449,6 +459,35 @@ class PrivacyCost:
         ):
             if not (parts.is_zero or rest.is_zero):
                 yield parts.pure_epsilon, rest
+
+    def _shared_out(self, delta, is_unknown):
+        """Yield lists of (cost, its share of delta) whose epsilons add up to one of the whole cost.
+
+        For selections, whose curves are coarse, and if the curve of the whole is not known, for parts that
+        zCDP composes.
+        """
+        concentrated = replace(self, sampled=(), counted=(), selection_events=())
+        rest = PrivacyCost(
+            self.neighboring_relation,
+            sampled=self.sampled,
+            counted=self.counted,
+            selection_events=self.selection_events,
+        )
+        if is_unknown and not (concentrated.is_zero or rest.is_zero):
+            for share in _SPLITS:
+                shares = round_down_delta(share * delta), round_down_delta((1.0 - share) * delta)
+                yield list(zip((concentrated, rest), shares, strict=True))
+        runs = [
+            replace(
+                PrivacyCost(self.neighboring_relation), selection_events=(replace(run, count=1),)
+            )
+            for run in self.selection_events
+            for _ in range(run.count)
+        ]
+        without = replace(self, selection_events=())
+        parts = [*runs, *([] if without.is_zero else [without])]
+        if runs and 1 < len(parts) <= _MOST_RUNS:
+            yield [(part, round_down_delta(delta / len(parts))) for part in parts]
 
     def _smallest_delta(self, epsilon):
         """The smallest delta whose epsilon is at most this one, to a thousandth, from above."""

@@ -163,6 +163,13 @@ _KINDS = {
     "pure_events": PureMechanism,
     "selection_events": SelectedRun,
 }
+# Names of fields in files that earlier states of this package wrote.
+_FORMER_NAMES = {
+    "bits": "decisions",
+    "pure": "pure_events",
+    "selected": "selection_events",
+    "failure": "failure_probability",
+}
 # Seconds that a run that has ended waits to say so.
 _PATIENCE = 5.0
 # Longest time in seconds that a ledger's timeout may be.
@@ -192,6 +199,7 @@ def cost_from_text(text):
 
 
 def _cost_of(fields):
+    fields = {_FORMER_NAMES.get(name, name): value for name, value in fields.items()}
     for name, kind in _KINDS.items():
         fields[name] = tuple(kind(**_part_of(part)) for part in fields[name])
     return PrivacyCost(**fields)

@@ -18,8 +18,8 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes.exceptions import PrivacyLeakWarning
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier, DPBayesianRidge
+from skdpbayes.exceptions import PrivacyLeakWarning, PrivacyWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.pipeline._dry_run import dry_run
@@ -60,6 +60,24 @@ def encoded(last):
         (DPQuantileScaler(), list("abc")), (DPOneHotEncoder(), ["region"])
     )
     return make_private_pipeline(columns, last, delta=1e-5)
+
+
+def behind_encoder(*steps, table=None, sparse=False):
+    """Fit steps behind an encoder that finds categories, beside the columns that pass it."""
+    encoder = DPOneHotEncoder(sparse_output=sparse)
+    columns = make_column_transformer((encoder, ["region"]), remainder="passthrough")
+    first = encoder if sparse else columns
+    rows = FRAME[["region"]] if sparse else FRAME if table is None else table
+    labels = None if isinstance(steps[-1], DPGaussianMixturePosterior) else y
+    return make_private_pipeline(first, *steps, delta=1e-5).fit(rows, labels)
+
+
+MISSING = FRAME.assign(a=np.where(np.arange(N) == 3, np.nan, FRAME["a"]))
+TEXT = FRAME.assign(a=np.where(np.arange(N) == 3, SECRET, "x"))
+
+
+def united(*steps):
+    return FeatureUnion([(f"part{i}", step) for i, step in enumerate(steps)])
 
 
 class Blind(BaseEstimator):
@@ -204,6 +222,51 @@ REFUSED = {
     ),
     "no steps": (lambda: PrivatePipeline([]).fit(X, y), "empty"),
     "steps of another type": (lambda: PrivatePipeline({"a": logistic()}).fit(X, y), "steps"),
+    "NaN beside an encoder": (lambda: behind_encoder(logistic(), table=MISSING), "DPImputer"),
+    "NaN beside an encoder, behind nothing": (
+        lambda: behind_encoder("passthrough", logistic(), table=MISSING),
+        "DPImputer",
+    ),
+    "NaN beside an encoder, behind bounds": (
+        lambda: behind_encoder(BoundedScaler(-9, 9), logistic(), table=MISSING),
+        "DPImputer",
+    ),
+    "NaN beside an encoder, behind a union": (
+        lambda: behind_encoder(
+            united("passthrough", BoundedScaler(-9, 9)), logistic(), table=MISSING
+        ),
+        "DPImputer",
+    ),
+    "text beside an encoder, in a pipeline": (
+        lambda: behind_encoder(make_pipeline(PolynomialFeatures()), logistic(), table=TEXT),
+        "X holds text",
+    ),
+    "text beside an encoder, in a union": (
+        lambda: behind_encoder(united(PolynomialFeatures()), logistic(), table=TEXT),
+        "X holds text",
+    ),
+    "a parameter behind an encoder": (
+        lambda: behind_encoder(RowNormClipper(-1.0), logistic()),
+        "norm",
+    ),
+    "bounds behind an encoder": (lambda: behind_encoder(BoundedScaler(1, 0), logistic()), "below"),
+    "a norm behind an encoder": (lambda: behind_encoder(Normalizer("L2"), logistic()), "norm"),
+    "sparse indicators for a network": (
+        lambda: behind_encoder(DPBayesianMLPClassifier(classes=[0, 1]), sparse=True),
+        "sparse_output",
+    ),
+    "sparse indicators for a mixture": (
+        lambda: behind_encoder(DPGaussianMixturePosterior(2), sparse=True),
+        "sparse_output",
+    ),
+    "sparse indicators that bounds would fill": (
+        lambda: behind_encoder(BoundedScaler(0, 1), logistic(), sparse=True),
+        "move zero",
+    ),
+    "a folder that there cannot be": (
+        lambda: scaled(logistic(), memory="/proc/cache").fit(X, y),
+        "memory",
+    ),
     "no memory": (lambda: scaled(logistic(), memory=3).fit(X, y), "memory"),
     "an imputer of NaN": (
         lambda: scaled(DPImputer(fill_value=np.nan), logistic()).fit(X, y),
@@ -256,10 +319,6 @@ def test_what_is_refused_costs_nothing_and_quotes_nothing(name):
         error = error.__context__
 
 
-def united(*steps):
-    return FeatureUnion([(f"part{i}", step) for i, step in enumerate(steps)])
-
-
 by_name = make_column_transformer(
     (DPQuantileScaler(), ["a", "b"]), remainder="drop", verbose_feature_names_out=False
 ).set_output(transform="pandas")
@@ -285,6 +344,15 @@ TAKEN = {
     "steps behind columns that are learnt": lambda: make_private_pipeline(
         DPOneHotEncoder(), RowNormClipper(), BoundedScaler(-1, 1), logistic()
     ).fit(FRAME[["region"]], y),
+    "squares of columns that are learnt": lambda: behind_encoder(PolynomialFeatures(2), logistic()),
+    "a union behind columns that are learnt": lambda: behind_encoder(
+        united("passthrough", RowNormClipper()), logistic()
+    ),
+    "a choice of columns behind those that are learnt": lambda: behind_encoder(
+        ColumnTransformer([("rest", BoundedScaler(-9, 9), [-1])], remainder="passthrough"),
+        logistic(),
+    ),
+    "sparse indicators": lambda: behind_encoder(RowNormClipper(), logistic(), sparse=True),
     "public lists by name": lambda: make_private_pipeline(
         DPOneHotEncoder(categories={"region": ["north", "south"]}), logistic()
     ).fit(FRAME[["region"]], y),
@@ -320,6 +388,25 @@ def test_what_a_fit_takes_is_not_refused_before(name):
         fitted = TAKEN[name]()
     assert [one["status"] for one in ledger.records()] == ["completed"]
     assert ledger.spent_epsilon == pytest.approx(fitted.privacy_cost_.epsilon(1e-5))
+
+
+def test_an_error_of_a_step_in_the_fit_itself_quotes_no_cell():
+    """Which columns a branch gets behind an encoder is not known before."""
+    branch = ColumnTransformer([("squares", PolynomialFeatures(), [-1, -3])])
+    with pytest.raises(ValueError, match="X holds text|refuses the rows") as caught:
+        behind_encoder(branch, logistic(), table=FRAME.assign(c=TEXT["a"]))
+    assert SECRET not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_squares_of_more_categories_than_a_model_can_take_are_put_together():
+    table = pd.DataFrame(
+        {"region": np.array([f"r{i:02}" for i in range(25)])[np.arange(5000) % 25]}
+    )
+    steps = DPOneHotEncoder(), PolynomialFeatures(2), DPBayesianRidge((-1, 1), n_draws=5)
+    pipe = make_private_pipeline(*steps, epsilon=20.0, delta=1e-5)
+    with pytest.warns(PrivacyWarning, match="infrequent"):
+        pipe.fit(table, np.cos(np.arange(5000)))
+    assert 100 < pipe[-1].n_features_in_ <= 200
 
 
 def test_a_step_that_learns_without_noise_is_not_fitted_twice():

@@ -114,10 +114,10 @@ def test_gaussian_and_concentrated_costs_of_groups():
     [
         ({"sampled": (SampledGaussian(1.0, 0.1, 5),)}, "batch_size=None"),
         (
-            {"selected": (SelectedRun((PrivacyCost("replace_one", mu=1.0),), 3.0),)},
+            {"selection_events": (SelectedRun((PrivacyCost("replace_one", mu=1.0),), 3.0),)},
             "private searches",
         ),
-        ({"failure": 1e-7}, "a delta of its own"),
+        ({"failure_probability": 1e-7}, "a delta of its own"),
     ],
 )
 def test_costs_without_a_theorem_are_refused(part, named):

@@ -226,11 +226,11 @@ def test_parts_of_a_table_by_brute_force():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pure": (PureMechanism(0.0),)},
-        {"pure": (PureMechanism(math.inf),)},
-        {"selected": (SelectedRun((gaussian(0.1),), 0.5),)},
-        {"selected": (SelectedRun((gaussian(0.1),), 2.0, -1.0),)},
-        {"selected": (SelectedRun(()),)},
+        {"pure_events": (PureMechanism(0.0),)},
+        {"pure_events": (PureMechanism(math.inf),)},
+        {"selection_events": (SelectedRun((gaussian(0.1),), 0.5),)},
+        {"selection_events": (SelectedRun((gaussian(0.1),), 2.0, -1.0),)},
+        {"selection_events": (SelectedRun(()),)},
     ],
 )
 def test_what_is_no_mechanism_is_refused(wrong):

@@ -173,14 +173,18 @@ def test_large_pure_losses_cost_what_they_are_and_take_no_large_grid(level):
 
 # Losses beyond any curve, a delta below what curves resolve, bits of a large range, and a zCDP part.
 BEYOND_CURVES = {
-    "delta": (1e-15, {"mu": 1.0, "pure": (PureMechanism(1e5),)}),
-    "loss": (1e-5, {"mu": 1.0, "pure": (PureMechanism(1e7),)}),
-    "range": (1e-5, {"mu": 1.0, "bits": (BoundedRangeDecisions(100.0, 1),)}),
+    "delta": (1e-15, {"mu": 1.0, "pure_events": (PureMechanism(1e5),)}),
+    "loss": (1e-5, {"mu": 1.0, "pure_events": (PureMechanism(1e7),)}),
+    "range": (1e-5, {"mu": 1.0, "decisions": (BoundedRangeDecisions(100.0, 1),)}),
     "both": (
         1e-15,
-        {"mu": 1.0, "bits": (BoundedRangeDecisions(0.1, 2),), "pure": (PureMechanism(300.0),)},
+        {
+            "mu": 1.0,
+            "decisions": (BoundedRangeDecisions(0.1, 2),),
+            "pure_events": (PureMechanism(300.0),),
+        },
     ),
-    "rho": (1e-5, {"rho": 0.5, "pure": (PureMechanism(1e5),)}),
+    "rho": (1e-5, {"rho": 0.5, "pure_events": (PureMechanism(1e5),)}),
 }
 
 
