@@ -51,7 +51,8 @@ def has_persons(groups, max_rows):
         if groups is not None:
             raise ValueError(
                 "groups were given, but max_rows_per_group is None: choose how many rows of a person may "
-                "count, a public number, e.g. max_rows_per_group=5; or leave out groups to protect rows."
+                "count, a public number, e.g. max_rows_per_group=5 (in a private pipeline, of the pipeline "
+                "and not of its steps); or leave out groups to protect rows."
             )
         return False
     if groups is None:

@@ -378,7 +378,10 @@ def _evaluated(statement, draws):
             f"{statement!r} must be an expression in names of coefficients, or a function of draws."
         )
     pd = required_pandas()
-    errors = (SyntaxError, KeyError, ValueError, TypeError, NotImplementedError, AttributeError)
+    errors = (
+        *(SyntaxError, LookupError, ValueError, TypeError, ArithmeticError),
+        *(NotImplementedError, AttributeError),
+    )
     try:
         return draws.eval(statement, engine="python")
     except (pd.errors.UndefinedVariableError, *errors) as error:

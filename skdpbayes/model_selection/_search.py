@@ -10,6 +10,7 @@ The split of the rows, the number of runs and the candidates do not depend on th
 persons are protected, they are split, each with all their rows.
 """
 
+import math
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -223,6 +224,27 @@ _LEARNT = {
     "max_count": "a public number",
     "data_norm": "a public number",
 }
+
+
+def check_distributions(given):
+    """Raise an error for parameters that cannot be drawn from; the number of candidates, inf if endless."""
+    grids = [given] if isinstance(given, dict) else list(given)
+    if not grids:
+        raise ValueError(
+            "param_distributions is empty: name at least one parameter and its values."
+        )
+    sizes = []
+    for grid in grids:
+        for name, values in grid.items():
+            if not hasattr(values, "rvs") and (isinstance(values, str) or not np.iterable(values)):
+                raise TypeError(
+                    f"param_distributions: {name} must be a list of values, or a distribution with rvs, and "
+                    f"is {values!r}."
+                )
+        sizes.append(
+            math.prod(len(v) if hasattr(v, "__len__") else math.inf for v in grid.values())
+        )
+    return sum(sizes)
 
 
 def draw_candidate(search, plan, generator):
@@ -659,6 +681,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         0.60 0.38 0.007
         """
         self._validate_params()
+        check_distributions(self.param_distributions)
         check_sizes(n_samples=n_samples)
         protects_persons = bool(limits_of(self))
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
@@ -746,6 +769,12 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         with ignored_warnings(), to_last_step():
             for _, candidate in candidates:
                 check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure, persons)
+        if check_distributions(self.param_distributions) <= 1:
+            warn(
+                "there is one candidate, so that nothing is chosen, and the search still pays for choosing: "
+                "fit the estimator itself, with the whole budget.",
+                PrivacyWarning,
+            )
         for text in plan.warnings:
             warn(text, PrivacyWarning)
         reservations = charge(plan, self)

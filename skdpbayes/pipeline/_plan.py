@@ -25,7 +25,15 @@ from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
 from ._report import account_of_plan, costs_of_steps, described, leaves
 from ._room import Room, room_of_last
-from ._steps import is_free, leaks, longest_last_row, norm_warnings, refuse_hidden, spending_steps
+from ._steps import (
+    is_free,
+    leaks,
+    longest_last_row,
+    misplaced_imputers,
+    norm_warnings,
+    refuse_hidden,
+    spending_steps,
+)
 
 # What is left of a budget for the last step of a pipeline, and what is charged for it.
 #
@@ -441,7 +449,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     norm = longest_last_row(pipeline, final, n_columns, header)
-    warnings = norm_warnings(final, norm)
+    warnings = (*norm_warnings(final, norm), *misplaced_imputers(pipeline))
     if not hasattr(final, "data_norm") or final.data_norm is not None:
         norm = None  # The user's own wins.
     if norm is not None:

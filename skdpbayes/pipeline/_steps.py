@@ -376,6 +376,30 @@ def _places(columns, n_columns, header):
     return columns
 
 
+def misplaced_imputers(step, before=None):
+    """Warnings about imputers of the default value, 0, before their column is scaled."""
+    if isinstance(step, Pipeline):
+        texts, previous = (), None
+        for _, child in step.steps:
+            texts += misplaced_imputers(child, previous)
+            previous = child
+        return texts
+    if isinstance(step, ColumnTransformer):
+        return tuple(t for _, child in children(step) or () for t in misplaced_imputers(child))
+    is_default = (
+        type(before) is DPImputer
+        and before.strategy == "constant"
+        and not np.any(before.fill_value)
+    )
+    if not (is_default and isinstance(step, BoundedScaler | DPQuantileScaler)):
+        return ()
+    return (
+        f"DPImputer() before {type(step).__name__} fills in 0 in the unit of the column, which may be far "
+        "from all of its values: put it after the scaler, where 0 is the middle of the bounds, or give it a "
+        "fill_value.",
+    )
+
+
 def refuse_hidden(step):
     """Raise a ValueError if something that spends is held where no plan looks for it.
 

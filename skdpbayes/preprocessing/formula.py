@@ -152,6 +152,11 @@ def numbers_of(table, name):
     """A column as numbers in double precision; missing ones are nan."""
 
     def on_error(error):
+        if isinstance(error, _TimesError):
+            return ValueError(
+                f"column {name!r} holds dates or durations: turn them into numbers first, such as days "
+                "since a public date."
+            )
         return ValueError(
             f"column {name!r} must hold numbers: to turn marks such as '?' into NaN, use "
             "pandas.to_numeric(column, errors='coerce')."
@@ -196,11 +201,15 @@ def missing_in(table, name):
     return sanitize_errors(read, _column(table, name), on_error=on_error)
 
 
+class _TimesError(ValueError):
+    """A column holds dates or durations."""
+
+
 def _refuse_times(column):
-    """Raise a ValueError for a type of dates or durations, also if all of them are missing."""
+    """Raise an error for a type of dates or durations, also if all of them are missing."""
     named = str(column.dtype).lower().startswith(("date", "time", "duration"))
     if named or np.asarray(column).dtype.kind in "mM":
-        raise ValueError
+        raise _TimesError
 
 
 def _is_missing(value):

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._arguments import Interval
@@ -31,7 +32,8 @@ from .._data.table import validate_objects, without_cells
 from .._errors import to_native
 from .._mechanisms.histogram import plan_threshold, stability_histogram
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..privacy.deferred_warnings import warns_last
+from ..exceptions import PrivacyWarning
+from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.release import Disclosure, StepDisclosure, as_json
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
@@ -228,6 +230,12 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         names = getattr(self, "feature_names_in_", None)
         lists = self._public_lists(names, table.n_features)
         refuse_other_types(lists, to_native(X, "X"), "categories")
+        container = _get_output_config("transform", self)["dense"]
+        if self.sparse_output and container != "default":
+            raise ValueError(
+                f"sparse_output=True and set_output(transform={container!r}) exclude each other: frames hold "
+                "no sparse rows."
+            )
         return lists, self.privacy_plan(table.n_samples, table.n_features)
 
     def _make_up(self, n_features, lists, plan):
@@ -274,7 +282,20 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             list(self._noisy_counts[j]) if categories is None else categories
             for j, categories in enumerate(lists)
         ]
+        self._warn_of_empty([j for j, kept in self._noisy_counts.items() if not kept])
         return self
+
+    def _warn_of_empty(self, places):
+        """Warn of columns in which no category was found."""
+        if places and self.plan_.budget.is_private:
+            names = getattr(self, "feature_names_in_", None)
+            shown = [f"column {j}" if names is None else repr(names[j]) for j in places]
+            warn(
+                f"no category of {', '.join(shown)} was found, so that all values count as infrequent: a "
+                "column of names, numbers or codes of single persons has none, and is to be left out; else take "
+                "fewer, broader categories, public lists, or a larger epsilon.",
+                PrivacyWarning,
+            )
 
     def _put_together(self, rare):
         """Let categories that were found count as infrequent, given as (column, category)."""
@@ -300,7 +321,12 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         """
         check_is_fitted(self)
         categories = categories_of(self, X, reset=False)
-        refuse_other_types(self.categories_, X, "categories_", wholly=True)
+        # A column of missing values alone may have any type.
+        lists = [
+            None if all(value is _MISSING for value in column) else kept
+            for column, kept in zip(categories.T, self.categories_, strict=True)
+        ]
+        refuse_other_types(lists, X, "categories_", wholly=True)
         places, first = [], 0
         for j, (column, kept) in enumerate(zip(categories.T, self.categories_, strict=True)):
             precision = column_precision(X, j)

@@ -234,7 +234,7 @@ class LedgerFile:
     def __init__(self, path, timeout, ledger=None):
         if not 0 < timeout <= _LONGEST:
             raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
-        self.path = os.path.realpath(path)
+        self.path = os.path.realpath(os.fsdecode(path))
         if os.path.isdir(self.path):
             raise LedgerFileError(
                 f"{self.path} is a folder, and a ledger is a file: name one in it, e.g. "
@@ -255,7 +255,7 @@ class LedgerFile:
         FileExistsError
             If there is one already.
         """
-        path = os.path.realpath(path)
+        path = os.path.realpath(os.fsdecode(path))
         ledger = uuid.uuid4().hex
         draft = f"{path}.{ledger}"
         row = (ledger, float(budget.epsilon), float(budget.delta), budget.neighboring_relation)

@@ -177,7 +177,8 @@ def refuse_changed(fitted: Any) -> None:
         if changed:
             raise ValueError(
                 f"{', '.join(changed)} of this {type(fitted).__name__} changed after its fit, and a report "
-                "would not tell what was fitted: set it back, or fit again."
+                "would not tell what was fitted: set it back, or fit again. Of a step of a private pipeline, "
+                "report the pipeline, which set them for its fit."
             )
     held = [getattr(fitted, "best_estimator_", None)]
     if before is None:
