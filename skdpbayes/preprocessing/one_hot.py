@@ -292,8 +292,8 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             shown = [f"column {j}" if names is None else repr(names[j]) for j in places]
             warn(
                 f"no category of {', '.join(shown)} was found, so that all values count as infrequent: a "
-                "column of names, numbers or codes of single persons has none, and is to be left out; else take "
-                "fewer, broader categories, public lists, or a larger epsilon.",
+                "column of names, numbers or codes of single persons has none, and is to be left out; else "
+                "take fewer, broader categories, public lists, or a larger epsilon.",
                 PrivacyWarning,
             )
 

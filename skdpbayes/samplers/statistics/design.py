@@ -283,14 +283,11 @@ _FAR = 2.5
 _CLEAR = 8.0
 # Variance of a column that uses its bounds, over the square of half their width.
 USUAL_VARIANCE = 1.0 / 9.0
-# How often a table without such columns may be said to have one.
+# Probability with which noise makes a table have a hidden column where all columns use their bounds, or are
+# indicators.
 _FALSE_ALARMS = 0.01
-# Deviations of noise from 0 of the mean of a column that is taken for a rare indicator.
-_INDICATED = 1.0
-# Seen indicators to a hidden column, from which on that is taken for a rare one among them.
-_INDICATORS_TO_HIDDEN = 4.0
-# Share of rows below which an indicator is not to be expected.
-_RAREST = 0.005
+# Deviations of noise from 0 of the mean of a column that is seen to be an indicator.
+_INDICATED = 3.0
 
 
 @dataclass(frozen=True)
@@ -437,12 +434,13 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
 
 
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
-    """Indices of columns that vary far less than their bounds allow, by how much noise hides.
+    """Indices of columns that noise hides and that vary far less than their bounds allow, surely and perhaps.
 
     Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
     bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
-    events have the same moments: columns whose mean is that of one are left out, and so are a few columns of
-    a table of many indicators, unless noise hides only those of less than a two-hundredth of rows.
+    events have such a variance, too, but intervals that cover: columns whose moments may be those of an
+    indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are candidates where a table shows
+    no indicator, and left out where it does.
 
     Parameters
     ----------
@@ -452,7 +450,8 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
 
     Returns
     -------
-    indices : ndarray of int
+    hidden, candidates : ndarray of int
+        Candidates may be indicators of rare events.
     """
     length = len(moment) - 1
     noise = noise_scale / n_records
@@ -465,14 +464,14 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     is_hidden = (variances < INVISIBLE * deviations) & (
         variances + quantile * deviations < prior_value
     )
-    may_indicate = np.abs(squares - means) < _FAR * math.hypot(noise, of_means)
-    may_indicate &= means > -_FAR * of_means
-    is_hidden &= ~(may_indicate & (means > _INDICATED * of_means))
-    n_indicators = np.sum(may_indicate & (means > _CLEAR * of_means))
-    are_few = n_indicators >= _INDICATORS_TO_HIDDEN * np.sum(is_hidden & may_indicate)
-    if are_few and of_means > _RAREST:
-        is_hidden &= ~may_indicate
-    return np.flatnonzero(is_hidden)
+    is_zero_one = np.abs(squares - means) < quantile * math.hypot(noise, of_means)
+    is_zero_one &= means > -quantile * of_means
+    ones = moment[-1, -1] / (n_records * constant**2)  # The number of records may be off.
+    is_sign = np.abs(squares - ones) < quantile * noise * math.hypot(1.0, 1.0 / constant**2)
+    is_binary = is_zero_one | is_sign
+    has_indicators = np.any(is_sign | (is_zero_one & (means > _INDICATED * of_means)))
+    candidates = is_hidden & is_binary & ~has_indicators
+    return np.flatnonzero(is_hidden & ~is_binary), np.flatnonzero(candidates)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):

@@ -316,8 +316,8 @@ class ReleasedDesign(NamedTuple):
     n_records : float
         How many records there are, or what they count.
     shares : dict of {str: float or ndarray}
-        Of what second moments can be at most: along a direction, and of the trace; and
-        ``columns_below_noise``.
+        Of what second moments can be at most: along a direction, and of the trace; and what
+        `hidden_columns` finds.
     """
 
     moment: np.ndarray
@@ -356,7 +356,8 @@ def release_design(plan, target, generator):
     }
     if not is_exact:
         n_records = number_of_records(*known, n_records)
-    shares["hidden_columns"] = hidden_columns(*known, norm, n_records)
+    hidden, candidates = hidden_columns(*known, norm, n_records)
+    shares |= {"hidden_columns": hidden, "hidden_or_rare_columns": candidates}
     design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)
