@@ -349,13 +349,14 @@ class PrivateScorer:
         if "target_bounds" in takes and "target_bounds" not in options:
             options["target_bounds"] = _bounds_of(estimator)
         if classes is not None and "labels" in takes:
-            # As in scikit-learn, the order of labels is nobody's business: columns are in that of classes.
-            given = np.asarray(options.get("labels", classes))
-            if given.ndim == 1 and len(given) == len(classes):
-                if set(given.tolist()) != set(np.asarray(classes).tolist()):
+            # As in scikit-learn, labels in any order name the columns, which are in that of classes.
+            given, known = np.asarray(options.get("labels", classes)), np.asarray(classes)
+            are_alike = (given.dtype.kind in "OUS") == (known.dtype.kind in "OUS")
+            if given.ndim == 1 and len(given) == len(known) and are_alike:
+                if set(given.tolist()) != set(known.tolist()):
                     raise ValueError(
-                        f"labels={given.tolist()} are not the estimator's classes, "
-                        f"{np.asarray(classes).tolist()}: leave them out."
+                        f"labels={given.tolist()} are not the estimator's classes, {known.tolist()}: leave "
+                        "them out."
                     )
                 options["labels"] = classes
         if classes is not None and "pos_label" in takes and len(classes) == 2:

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes.metrics import (
     dp_accuracy_score,
+    dp_brier_score,
     dp_confusion_matrix,
     dp_log_loss,
     dp_mean_score,
@@ -203,3 +204,25 @@ def test_what_a_model_predicts_is_of_the_rows_it_is_given():
         scorer = make_private_scorer(name, epsilon=np.inf)
         plain = scorer(LogisticRegression().fit(X, y), X.to_numpy(), y.to_numpy())
         assert scorer(model, X, y) == plain
+
+
+@pytest.mark.parametrize("labels", [None, ["no", "yes"], ["yes", "no"]])
+def test_the_order_of_labels_makes_no_difference(labels):
+    clf = LogisticRegression().fit(X, words)
+    given = {} if labels is None else {"labels": labels}
+    score = make_private_scorer("neg_log_loss", epsilon=np.inf, **given)(clf, X, words)
+    assert score == pytest.approx(get_scorer("neg_log_loss")(clf, X, words), abs=0.01)
+    with pytest.raises(ValueError, match="not the estimator's classes"):
+        make_private_scorer("neg_log_loss", epsilon=1.0, labels=["no", "maybe"])(clf, X, words)
+
+
+def test_a_positive_label_that_leaves_two_others_is_refused():
+    with PrivacyLedger(1.0, DELTA) as ledger:
+        with pytest.raises(ValueError, match="for two classes"):
+            dp_brier_score(y, np.full(len(y), 0.5), pos_label=7, epsilon=0.1)
+        assert ledger.records() == []
+
+
+def test_truth_values_in_a_list_are_labels():
+    truth = [value > 0 for value in X[:, 0]]
+    assert dp_accuracy_score(truth, truth, epsilon=np.inf) == 1.0

@@ -8,11 +8,13 @@ import pytest
 from cheap import Cheap
 from sklearn.pipeline import make_pipeline
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
+from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.metrics import dp_log_loss, dp_mean_score, make_private_scorer
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.model_selection import DPRandomizedSearchCV
-from skdpbayes.preprocessing import BoundedScaler, DPImputer
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 N = 800
@@ -46,6 +48,36 @@ def scorer(score, **options):
 # One row of a rare label, which is either fitted on or scored.
 RARE = np.where(np.arange(N) == 5, 2, y)
 REFUSED = {
+    **{
+        f"a score of numbers, {score}": (
+            lambda score=score: search(logistic(classes=[0, 1]), scoring=score).fit(X, y),
+            "no bounds of responses",
+        )
+        for score in ("r2", "neg_mean_squared_error", "neg_mean_absolute_error")
+    },
+    "a score of counts": (
+        lambda: search(logistic(classes=[0, 1]), scoring="neg_mean_poisson_deviance").fit(X, y),
+        "predicts classes",
+    ),
+    "learnt bounds in a pipeline": (
+        lambda: search(
+            make_private_pipeline(DPQuantileScaler(), DPBayesianRidge()),
+            {"dpbayesianridge__prior_scale": [1.0, 3.0]},
+            epsilon=50.0,
+        ).fit(X, X[:, 0]),
+        "bounds of responses that are learnt",
+    ),
+    "a mean of probabilities of three classes": (
+        lambda: search(
+            logistic(classes=[0, 1, 2]),
+            scoring=scorer(dp_mean_score, bounds=(0, 1), response_method="predict_proba"),
+        ).fit(X, THREE),
+        "gives none",
+    ),
+    "a number instead of values": (
+        lambda: search(params={"data_norm": 1.0}).fit(X, y),
+        "list of values",
+    ),
     "NaN": (lambda: search().fit(with_cell(np.nan), y), "DPImputer"),
     "NaN in a pipeline": (
         lambda: search(make_pipeline(BoundedScaler(-3, 3), logistic())).fit(with_cell(np.nan), y),
@@ -188,6 +220,19 @@ def test_what_a_search_takes_is_not_refused_before(name):
 
 
 @pytest.mark.nightly
+def test_an_empty_choice_is_refused_and_one_of_a_single_candidate_is_told():
+    with pytest.raises(ValueError, match="empty"):
+        DPRandomizedSearchCV(logistic(), []).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="one candidate"):
+        search(Cheap(), {"cut": [0.0]}).fit(X, y)
+
+
+def test_a_memory_keeps_nothing_of_candidates(tmp_path):
+    pipe = make_private_pipeline(DPQuantileScaler(), logistic(), memory=str(tmp_path))
+    search(pipe, {"dpbayesianlogisticregression__prior_scale": [1.0, 2.0]}, epsilon=20.0).fit(X, y)
+    assert not list(tmp_path.rglob("*.pkl"))
+
+
 def test_warnings_do_not_tell_how_many_candidates_there_were():
     """A delta that is too large is warned of by the search itself, and by the one fit that it returns."""
     X = np.random.default_rng(0).normal(size=(500, 2))

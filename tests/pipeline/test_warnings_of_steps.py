@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 rng = np.random.default_rng(0)
@@ -24,6 +24,18 @@ FAR = "dpquantilescaler: the noise may put bounds far beyond the values"
 def scaled(**options):
     model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=20)
     return make_private_pipeline(DPQuantileScaler(), model, **{"epsilon": 1.0, **options})
+
+
+@pytest.mark.parametrize("scaler", [DPQuantileScaler(), BoundedScaler(0, 100)])
+def test_zeros_that_are_filled_in_before_a_scaler_are_told(scaler):
+    def warnings_of(*steps):
+        branch = make_pipeline(*steps) if len(steps) > 1 else steps[0]
+        model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=20)
+        pipe = make_private_pipeline(ColumnTransformer([("c", branch, [0])]), model)
+        return [text for text in pipe.privacy_plan(10_000, 4).warnings if "DPImputer" in text]
+
+    assert len(warnings_of(DPImputer(), scaler)) == 1
+    assert warnings_of(scaler, DPImputer()) == warnings_of(DPImputer(fill_value=30.0), scaler) == []
 
 
 def test_a_plan_has_the_warnings_of_its_steps_by_name():

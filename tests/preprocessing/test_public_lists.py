@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._data.lists import exact_number
+from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.metrics import dp_accuracy_score, dp_confusion_matrix
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
@@ -252,3 +253,24 @@ def test_a_listed_fraction_matches_a_column_of_less_precision(kind):
     if kind != "array":
         formula = FormulaEncoder(f"C(c, levels={SINGLE})")
         np.testing.assert_array_equal(table_of(formula.fit(X).transform(X)), np.eye(3))
+
+
+def test_a_column_of_missing_values_alone_has_any_type():
+    column = pd.DataFrame({"region": ["north", "south", None] * 300})
+    encoder = DPOneHotEncoder(epsilon=5.0, random_state=0).fit(column)
+    missing = encoder.transform(pd.DataFrame({"region": [np.nan]}))
+    assert np.array_equal(missing, encoder.transform(column[2:3]))
+
+
+def test_a_column_of_single_persons_has_no_category_and_that_is_told():
+    column = pd.DataFrame({"person": [f"p{i}" for i in range(500)]})
+    with pytest.warns(PrivacyWarning, match="no category of 'person'"):
+        DPOneHotEncoder(random_state=0).fit(column)
+
+
+def test_sparse_indicators_in_frames_are_refused_before_a_charge():
+    encoder = DPOneHotEncoder(sparse_output=True).set_output(transform="pandas")
+    with PrivacyLedger(1.0, 1e-5) as ledger:
+        with pytest.raises(ValueError, match="exclude each other"):
+            encoder.fit_transform(pd.DataFrame({"region": ["north", "south"] * 300}))
+        assert ledger.records() == []

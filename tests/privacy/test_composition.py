@@ -128,3 +128,38 @@ def test_what_is_kept_has_its_limit_and_the_latest_stays():
     assert kept.get(((), 9)) is not None and kept.get(((), 0)) is None
     kept.put(((), "large"), losses(2_000))
     assert kept.get(((), "large")) is None and kept.get(((), 9)) is not None
+
+
+# Forms that add up epsilons at parts of delta
+
+
+WIDE = PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(0.4702, 100),))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PrivacyCost("replace_one", sampled=(SampledGaussian(10.0, 0.01, 100),)),
+        PrivacyCost("replace_one", counted=(losses.PoissonGaussian(24.0, 0.14, 10),)),
+    ],
+    ids=["sampled", "counted"],
+)
+def test_decisions_of_a_wide_range_and_batches_cost_at_most_what_they_add_up_to(other):
+    total = WIDE + other
+    epsilon = total.epsilon(2e-5)
+    assert epsilon <= WIDE.epsilon(1e-5) + other.epsilon(1e-5)
+    assert epsilon > max(WIDE.epsilon(2e-5), other.epsilon(2e-5))
+    assert total.delta(epsilon) <= 2e-5 * (1 + 1e-2)
+
+
+def test_two_selections_cost_at_most_what_they_add_up_to():
+    run = PrivacyCost("replace_one", mu=0.2)
+    first, second = (
+        PrivacyCost("replace_one", selection_events=(losses.SelectedRun((run,), mean, 1.0),))
+        for mean in (3.0, 5.0)
+    )
+    for both, parts in ((first + second, (first, second)), (first + first, (first, first))):
+        epsilon = both.epsilon(2e-6)
+        assert epsilon <= math.nextafter(sum(part.epsilon(1e-6) for part in parts), math.inf)
+        assert epsilon > max(part.epsilon(2e-6) for part in parts)
+        assert both.delta(epsilon) <= 2e-6 * (1 + 1e-2)
