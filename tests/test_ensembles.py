@@ -79,7 +79,7 @@ def refitted(member):
     return clone(member).fit(X, y, sample_weight=np.ones(len(X))).coef_
 
 
-def test_whoever_has_an_ensemble_can_test_for_membership_and_is_warned_of_it():
+def test_an_ensemble_can_be_tested_for_membership_and_warns_of_it():
     """The attack that makes it necessary: from the stored seed a member is computed again, bit for bit."""
     with pytest.warns(SeedWarning, match="ensemble") as caught:
         members = BaggingClassifier(model(), n_estimators=3, bootstrap=False).fit(X, y).estimators_
@@ -310,7 +310,7 @@ class Pipeline(Plain):
 """
 
 
-def test_resampling_pipelines_are_refused_and_those_without_samplers_are_not(monkeypatch):
+def test_resampling_pipelines_are_refused_and_others_are_not(monkeypatch):
     imblearn = package(monkeypatch, "imblearn.pipeline")
     exec(RESAMPLING, vars(imblearn))
     sampler = imblearn.RandomOverSampler()
@@ -411,7 +411,7 @@ HARMLESS = {
 TAKES = {"estimator", "estimators", "steps", "transformers", "transformer_list", "regressor"}
 
 
-def test_every_tool_of_scikit_learn_that_takes_an_estimator_is_listed_or_harmless():
+def test_every_scikit_learn_tool_of_estimators_is_listed_or_harmless():
     """One that a later version brings is noticed here."""
     taking = {
         name: kind

@@ -79,7 +79,7 @@ def test_scores_of_numbers_and_intervals():
     assert found == {"coverage": 0.5, "width": 2.0}
 
 
-def test_the_bootstraps_release_has_the_noise_that_its_sensitivity_asks_for():
+def test_the_bootstraps_release_has_the_noise_of_its_sensitivity():
     """Two records at right angles, both at the bounds of rows and of responses, are farthest apart."""
     first, second = np.array([[1.0, 0.0, 1.0]]), np.array([[1.0, 0.0, -1.0]])
     moved = np.linalg.norm(first.T @ first - second.T @ second)
@@ -112,7 +112,7 @@ def test_bootstrap_intervals_are_the_usual_ones_where_there_is_no_noise():
 # Peers and their environments
 
 
-def test_a_job_that_fails_leaves_the_others_and_a_process_that_dies_says_so(tmp_path, monkeypatch):
+def test_a_job_that_fails_leaves_the_others(tmp_path, monkeypatch):
     folder = str(environments.HERE)
     (tmp_path / "run_fake.py").write_text(RUNNER.format(folder=folder))
     monkeypatch.setattr(environments, "HERE", tmp_path)
@@ -219,7 +219,7 @@ def test_what_is_tuned_is_chosen_on_tables_of_its_own_and_stands_apart():
     )
 
 
-def test_what_a_file_of_results_holds_is_not_asked_again_unless_it_has_failed():
+def test_results_in_a_file_are_not_asked_again_unless_they_failed():
     peers = [Peer("theirs", "jax", "logistic", "", {}, grid(C=[3.0, 2.0]))]
     cells = [Cell("table", 1.0, seed, None) for seed in range(3)]
     tuning = [Cell("table", 1.0, 1_000, None)]

@@ -108,6 +108,6 @@ def test_seeds_are_found_wherever_they_are(seeded):
     assert has_seeds(seeded(0)) and not has_seeds(seeded(None))
 
 
-def test_seeds_that_candidates_draw_are_seeds_and_those_of_public_steps_are_none():
+def test_seeds_that_candidates_draw_are_seeds():
     assert has_seeds(search_of(DPBayesianLogisticRegression(), {"random_state": [0, 1]}))
     assert not has_seeds(make_pipeline(PCA(random_state=0), DPBayesianLogisticRegression()))

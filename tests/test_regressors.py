@@ -25,7 +25,7 @@ from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import Gibbs
 
 
-def test_without_privacy_counts_are_explained_as_well_as_by_maximum_likelihood():
+def test_without_privacy_counts_are_fitted_as_by_maximum_likelihood():
     X, y, exposure = counts()
     model = poisson(epsilon=np.inf, sampler="auto", n_draws="auto", prior_scale=10.0)
     model.fit(X, y, exposure=exposure)
@@ -71,7 +71,7 @@ def test_an_unsuitable_unit_of_exposure_is_told(unit, is_told):
     assert len(told) == is_told and all("budget again" in text for text in told)
 
 
-def test_a_chain_of_counts_names_the_sampler_whose_intervals_are_calibrated():
+def test_a_chain_of_counts_names_the_calibrated_sampler():
     model = poisson().fit(np.zeros((200, 1)), np.ones(200))
     named = r"their level\. sampler='clipped_residuals' gives calibrated draws, for counts that vary about as"
     with pytest.warns(UserWarning, match=named + r" Poisson's law says\.$"):

@@ -53,7 +53,7 @@ def test_one_run_with_many_canaries_finds_part_of_what_is_spent():
     assert "1000 canaries in 1 run\n" in str(result)
 
 
-def test_half_the_noise_is_found_by_one_run_and_none_is_found_in_what_is_right():
+def test_half_the_noise_is_found_by_one_run():
     assert run("draws").contradicts
     right = run(n_runs=2)
     assert not right.contradicts and right.n_scores == 2 * N_CANARIES

@@ -290,7 +290,7 @@ def test_what_is_not_released_step_by_step_never_passes(name):
 
 
 @pytest.mark.nightly
-def test_what_a_search_releases_is_as_charged_and_its_number_of_runs_is_not_covered():
+def test_search_releases_are_as_charged_but_for_the_number_of_runs():
     search = DPRandomizedSearchCV(logistic(), {"data_norm": [1.0]}, mean_candidates=2, delta=1e-3)
     result = replay(search, X, Y, (FAR, 0))
     assert not result.passed and result.violations == () and result.largest_share > 0.5

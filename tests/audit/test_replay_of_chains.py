@@ -274,7 +274,7 @@ def test_charges_of_steps_add_up_to_the_cost(decay):
     assert charges[0] / charges[-1] == pytest.approx(50 ** (decay / 2.0))
 
 
-def test_nothing_is_said_of_single_steps_where_batches_cannot_be_the_same_or_states_are_hidden():
+def test_no_charge_of_single_steps_where_states_are_hidden():
     batches = SGLD(n_steps=40, batch_size=12)
     assert step_charges(logistic(batches).privacy_plan(N, 2)).size == 40
     adding = logistic(batches, neighboring_relation="add_or_remove_one", public_size=N)

@@ -181,7 +181,7 @@ def test_compiled_cores_are_kept_on_disk():
     assert any(core._cache.load_overload(s, context) is not None for s in core.signatures)
 
 
-def test_compiled_cores_are_stale_where_constants_that_they_hold_have_changed():
+def test_compiled_cores_are_stale_where_their_constants_changed():
     # The cut of drifts, in noise.py, is made of those of rounding.py.
     root = Path(skdpbayes.__file__).parent
     sources = {str(path.relative_to(root)) for path in gradients._sources(root)}

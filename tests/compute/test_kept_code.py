@@ -95,7 +95,7 @@ def test_a_file_in_another_place_is_another_hash(package, before):
     assert fingerprint(package) != before
 
 
-def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(package):
+def test_files_changed_after_the_import_are_not_the_imported_ones(package):
     imported = gradients._hash(path.read_bytes() for path in gradients._sources(package))
     replace(package, LINKING, "done != n_chunks", "done < n_chunks")
     assert gradients._hash_of_code(package, imported) == imported
@@ -116,7 +116,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 
 @pytest.mark.nightly
-def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_it(package):
+def test_comments_compile_nothing_and_code_elsewhere_does(package):
     def hits_and_misses():
         return printed_by(package, SCRIPT)
 

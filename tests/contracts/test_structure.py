@@ -456,6 +456,13 @@ def test_words_that_are_no_names_are_not_inside_functions():
     assert used == set()
 
 
+def test_names_of_tests_are_read_at_a_glance():
+    for path in Path(__file__).parents[1].rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node, "name", "")
+            assert not isinstance(node, ast.FunctionDef) or len(name) <= 70, f"{path.name}: {name}"
+
+
 def test_docstrings_begin_with_what_is_returned():
     """By its noun, not by "Return what", "How much" or "That of"."""
     headless = re.compile(r"(Return|How|Where|That of|Those of|What|Whose|By what)\b")

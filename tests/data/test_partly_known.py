@@ -29,7 +29,7 @@ def test_text_beside_private_categories_is_found_before_the_charge(last):
     refused(union, *last, X=TEXT, match="text where numbers")
 
 
-def test_missing_values_beside_private_categories_are_found_before_the_charge():
+def test_missing_values_beside_an_encoder_are_found_before_the_charge():
     frame = pd.DataFrame({"c": TEXT[:, 0], "x": np.where(np.arange(400) == 7, np.nan, 1.0)})
     step = ColumnTransformer([("e", DPOneHotEncoder(), ["c"])], remainder="passthrough")
     refused(step, MODEL, X=frame, match="contains NaN")

@@ -163,7 +163,7 @@ def test_marks_are_those_of_the_content_whatever_holds_it(labels):
     assert (mark_of(other, KEY, 0) == mark_of(one, KEY, 0)) == (len(set(labels)) == 1)
 
 
-def test_marks_do_not_tell_whether_two_partitions_or_two_tables_have_the_same_rows(monkeypatch):
+def test_marks_do_not_tell_whether_partitions_are_equal(monkeypatch):
     """They are keyed, by the fit, and by the partition."""
     assert mark_of(ROWS, KEY, 0) != mark_of(ROWS, KEY, 1) != mark_of(ROWS, bytes([1] * 32), 1)
 

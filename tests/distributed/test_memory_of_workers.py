@@ -99,7 +99,7 @@ def peak():
 
 
 @pytest.mark.nightly
-def test_a_table_larger_than_the_memory_of_its_worker_has_the_draws_of_memory():
+def test_a_table_larger_than_its_worker_has_the_draws_of_memory():
     """27 partitions of 38 MiB are 1,030 MiB."""
     parts = [da.from_delayed(dask.delayed(drawn)(i), (100_000, 50), float) for i in range(27)]
     X = da.concatenate(parts)

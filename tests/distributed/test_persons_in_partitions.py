@@ -158,7 +158,7 @@ def test_pipelines_protect_persons(table, client, on_cluster):
     assert there.plan_ == here.plan_
 
 
-def test_all_steps_of_a_pipeline_read_the_same_rows_and_no_more_of_a_person(table, monkeypatch):
+def test_all_steps_of_a_pipeline_read_the_same_rows_of_a_person(table, monkeypatch):
     """One person has nearly all rows, and lives where nobody else does."""
     frame = people_of(table)
     frame["person"] = np.where(np.arange(N) < 300, frame["person"], "everywhere")

@@ -318,7 +318,7 @@ def hidden(rows, noise=100.0, rng=None):
     return [of.tolist() for of in hidden_columns_of(moment, noise, constant, norm, len(rows))]
 
 
-def test_a_column_that_hardly_varies_is_found_unless_it_may_be_an_indicator(rng):
+def test_hidden_columns_are_named_unless_they_may_be_indicators(rng):
     """Around 0 it has the moments of a rare one: a candidate, and none where other indicators are seen."""
     n = 10_000
     kind, narrow = rng.uniform(-1.0, 1.0, size=(n, 3)), 0.01 * rng.normal(size=(n, 1))

@@ -171,7 +171,7 @@ def test_counts_that_vary_more_than_their_law_are_told():
     assert "more zeros" in text and "clipped_residuals" not in text
 
 
-def test_a_fit_tells_of_zeros_and_of_a_spread_that_grows_and_not_of_poisson():
+def test_a_fit_tells_of_zeros_and_overdispersion_only():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.0, 1.0, size=(6_000, 2))
     mean = 6.0 * np.exp(0.5 * X[:, 0])

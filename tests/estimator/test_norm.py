@@ -259,7 +259,7 @@ def test_a_pipeline_charges_for_it_exactly(table):
 
 
 @pytest.mark.parametrize("n_samples", [700, 780])
-def test_a_last_step_left_with_too_few_rows_to_choose_is_charged_for_any_width(n_samples):
+def test_a_last_step_with_few_rows_is_charged_for_any_width(n_samples):
     encoder = OneHotEncoder(categories=[list(range(300))], handle_unknown="ignore")
     columns = make_column_transformer((DPQuantileScaler(), [0]), (encoder, [1]))
     last = logistic(sampler="sghmc", prior_scale=0.05)

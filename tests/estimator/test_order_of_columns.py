@@ -92,7 +92,7 @@ WAYS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WAYS)
-def test_columns_in_another_order_than_rows_are_refused_before_anything_is_spent(name):
+def test_columns_in_another_order_are_refused_before_the_charge(name):
     called, way = WAYS[name]
     said = rf"{called} has another index than X, .* would get those of other rows: .*to_numpy"
     with PrivacyLedger(50.0, 1e-4) as ledger:

@@ -67,7 +67,7 @@ QUICK = [name for name in WAYS if name not in ("network", "mixture")]
 
 @pytest.mark.parametrize("kind", ["series", "frame"])
 @pytest.mark.parametrize("name", WAYS)
-def test_groups_in_another_order_than_rows_are_refused_before_anything_is_spent(name, kind):
+def test_groups_in_another_order_are_refused_before_the_charge(name, kind):
     groups = OTHER if kind == "series" else OTHER.to_frame("person")
     with PrivacyLedger(50.0, 1e-4, "replace_one_person") as ledger:
         with pytest.raises(

@@ -41,9 +41,7 @@ def of_range(first, second):
 
 
 @pytest.mark.parametrize("relation", sorted(MOVED))
-def test_no_neighbour_s_sums_move_the_law_by_more_than_the_range_and_some_do_by_nearly_as_much(
-    rng, relation
-):
+def test_the_range_bounds_the_law_of_neighbours_tightly(rng, relation):
     eta, moved, farthest = 0.3, MOVED[relation], 0.0
     unit = 1.0 / SUM_UNIT
     for _ in range(2000):

@@ -155,7 +155,7 @@ def _candidate_weight(weights, place):
     return weights.weights[run] // weights.lengths[run]
 
 
-def test_an_attack_on_one_draw_reaches_most_of_its_curve_and_never_passes_it():
+def test_an_attack_on_one_draw_reaches_its_curve_and_never_passes_it():
     """The best test of two neighbours, whatever candidates weigh: exact hockey-stick divergences."""
     cost, best = draws_cost(LEVEL, 1, "replace_one"), 0.0
     for quantile, (first, second) in itertools.product((0.1, 0.5), neighbours("replace_one")):

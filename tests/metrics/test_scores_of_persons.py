@@ -183,7 +183,7 @@ def test_rows_that_count_in_full_are_found(name, monkeypatch):
     assert "sensitivity" in {one.kind for one in found.violations}
 
 
-def test_a_person_who_is_replaced_by_one_with_more_rows_moves_a_mean_by_one():
+def test_a_replaced_person_with_more_rows_moves_a_mean_by_one():
     """Closed form: one of 300 persons is all right with 2 rows, or all wrong with 900."""
     others = np.arange(1, PERSONS)
     scores = []

@@ -43,7 +43,7 @@ class Watched(DPBayesianLogisticRegression):
         return super().fit(X, y, sample_weight, groups, **options)
 
 
-def test_a_search_of_persons_spends_its_plan_and_a_ledger_of_persons_is_charged_once():
+def test_a_search_of_persons_is_charged_its_plan_once():
     search = search_of()
     with PrivacyLedger(np.inf, DELTA, "replace_one_person", allow_seeds=True) as ledger:
         search.fit(X, Y, groups=NAMES)

@@ -262,7 +262,7 @@ def test_a_row_s_own_size_decides_on_no_other_row(rng, extreme):
         np.testing.assert_array_equal(first[keep], second[keep])
 
 
-def test_one_record_less_moves_a_full_table_s_sum_by_no_more_than_the_bound():
+def test_one_record_less_moves_a_full_sum_by_at_most_the_bound():
     """Rows that make every chunk's error as large as can be, in an order that shifts by one."""
     n, sizes, clip_norm = 40_960, (1, 2), 0.5**0.5
     theta = np.array([0.0, 8.0, 10.0, -10.0])

@@ -186,7 +186,7 @@ def test_the_number_of_records_is_not_looked_at_under_add_or_remove_one():
     assert sample(target, plan, random_state=0).shape == (100, 2)
 
 
-def test_fisher_scoring_of_other_targets_is_refused_before_anything_is_spent():
+def test_fisher_scoring_of_other_targets_is_refused_before_the_charge():
     target = Location(np.zeros((30, 2)), np.ones(2), 1.0)
     plan = SGFS().plan(BOUNDS._replace(row_norm=1.0), 30, Budget(1.0, 1e-5))
     with PrivacyLedger(1.0, 1e-5) as ledger:

@@ -53,7 +53,7 @@ def test_entries_are_sums_of_rounded_products_in_order(rng, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_row_of_a_product_is_the_same_at_every_place_and_beside_any_other(rng, shape):
+def test_a_row_of_a_product_is_the_same_at_every_place(rng, shape):
     a, b = factors(rng, shape)
     whole = product(a, b)
     for i in range(len(a)):

@@ -110,7 +110,7 @@ def test_a_search_is_no_step():
             whole.fit(X, Y)
 
 
-def test_seeds_of_listed_steps_are_announced_once_and_refused_before_a_charge():
+def test_seeds_of_listed_steps_are_announced_once_or_refused():
     def search():
         seeded = Cheap(random_state=0)
         return DPRandomizedSearchCV(

@@ -360,7 +360,7 @@ REGIONS = ["north", "south", None, *(str(i) for i in range(600))]
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(frame, encoder):
+def test_too_many_columns_of_public_lists_are_refused_first(frame, encoder):
     X, y = frame
     columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
     width = columns.fit_transform(X).shape[1]
@@ -663,7 +663,7 @@ def test_a_plan_sees_names_and_types_of_columns_without_rows(frame):
 
 
 @pytest.mark.parametrize("lower", [[0.0] * 3, {"x0_a": 0.0, "x0_b": 0.0}])
-def test_bounds_by_column_behind_categories_that_are_found_are_refused_first(lower):
+def test_bounds_by_column_behind_found_categories_are_refused_first(lower):
     X = np.array([["a"], ["b"]] * 300, dtype=object)
     steps = DPOneHotEncoder(random_state=0), BoundedScaler(lower, 1.0)
     pipeline = make_private_pipeline(*steps, DPBayesianLogisticRegression(), epsilon=20.0)

@@ -41,7 +41,7 @@ def pipeline(k=K, relation=None, **options):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_steps_get_the_relation_that_persons_need_and_keep_their_own_parameters():
+def test_steps_get_the_relation_of_persons_and_keep_their_parameters():
     """Without a word about relations or sizes; strings of one person with 200 rows are not learnt."""
     pipe = pipeline()
     before = {name: repr(value) for name, value in pipe.get_params().items()}
@@ -168,7 +168,7 @@ def test_a_person_moves_a_pipeline_as_far_as_is_charged_for_persons(word):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_a_person_with_the_largest_weights_moves_a_pipeline_as_far_as_is_charged(relation):
+def test_the_largest_weights_move_a_pipeline_as_far_as_is_charged(relation):
     sizes = {} if relation == "replace_one" else {"public_size": SMALL.size}
     model = logistic(neighboring_relation=relation, max_sample_weight=2.0, **sizes)
     model.set_params(epsilon=1.0)

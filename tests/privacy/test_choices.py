@@ -54,7 +54,7 @@ def test_no_sequence_of_choices_is_less_private_than_so_many_bits(sizes, log_odd
     assert closest > 0.5, "or the choices were harmless"
 
 
-def test_the_exponential_mechanism_of_proposition_34_has_the_range_that_it_is_charged_for():
+def test_the_exponential_mechanism_has_the_range_it_is_charged_for():
     rng, eta = np.random.default_rng(1), 0.7
     for moved in (2.0, 1.0):
         for _ in range(200):

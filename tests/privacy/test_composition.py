@@ -57,7 +57,7 @@ def work_of(n_kinds, monkeypatch):
     return len(composed), len(made)
 
 
-def test_a_charge_of_a_new_kind_takes_a_few_compositions_however_many_there_are(monkeypatch):
+def test_a_charge_of_a_new_kind_takes_a_few_compositions(monkeypatch):
     few, many = work_of(20, monkeypatch), work_of(80, monkeypatch)
     for n_kinds, (composed, made) in ((20, few), (80, many)):
         # Each kind is looked at alone and among others, and all anew where the grid becomes another one.
@@ -79,7 +79,7 @@ def test_more_of_a_kind_takes_no_longer(monkeypatch):
     assert len(made) <= 2
 
 
-def test_what_costs_come_to_does_not_depend_on_their_order_or_on_what_is_kept(monkeypatch):
+def test_totals_do_not_depend_on_order_or_on_what_is_kept(monkeypatch):
     costs = [batches(number) for number in range(12)]
     costs += [
         PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(1e-3, 100),)),
@@ -144,7 +144,7 @@ WIDE = PrivacyCost("replace_one", decisions=(BoundedRangeDecisions(0.4702, 100),
     ],
     ids=["sampled", "counted"],
 )
-def test_decisions_of_a_wide_range_and_batches_cost_at_most_what_they_add_up_to(other):
+def test_wide_decisions_and_batches_cost_at_most_their_sum(other):
     total = WIDE + other
     epsilon = total.epsilon(2e-5)
     assert epsilon <= WIDE.epsilon(1e-5) + other.epsilon(1e-5)

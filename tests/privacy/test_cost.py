@@ -122,7 +122,7 @@ def hockey_stick_2d(first, second, multiplier, rate, epsilon):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
-def test_opposite_gradients_of_full_length_are_the_worst_case_under_replacement(epsilon):
+def test_opposite_full_gradients_are_the_worst_case_under_replacement(epsilon):
     """The pair that is accounted for dominates every pair of gradients within the bound."""
     multiplier, rate = 0.8, 0.3
     e = np.array([1.0, 0.0])
@@ -164,7 +164,7 @@ def test_published_event_means_the_same_to_the_pld_accountant():
         assert accountant.get_epsilon(1e-5) == pytest.approx(cost.epsilon(1e-5), rel=3e-3)
 
 
-def test_published_event_is_refused_by_the_accountant_that_would_read_it_wrongly():
+def test_published_event_is_refused_by_the_wrong_accountant():
     """The two accountants disagree on a plain Gaussian under replacement, by a factor of two."""
     plain = dp_accounting.GaussianDpEvent(4.0)
     pld = PLDAccountant(REPLACE).compose(plain).get_epsilon(1e-5)

@@ -89,7 +89,7 @@ def test_a_bit_s_cost_for_persons_is_that_of_a_chain_of_bits(steps):
     assert cost.pure_epsilon == pytest.approx(steps * level)
 
 
-def test_a_pure_cost_for_persons_is_reached_by_a_chain_of_discrete_laplace_counts():
+def test_a_pure_cost_for_persons_is_reached_by_discrete_laplace_counts():
     level, steps, shifts = 0.3, 4, np.arange(-200, 201)
     law = np.exp(-level * np.abs(shifts))
     law /= law.sum()

@@ -81,7 +81,7 @@ def test_fits_in_other_threads_are_charged():
     assert ledger.spent.mu == pytest.approx(np.sqrt(3) * fits[0].privacy_cost_.mu)
 
 
-def test_whoever_chooses_by_what_was_seen_learns_what_the_ledger_says_and_no_more():
+def test_an_adaptive_adversary_learns_what_the_ledger_says():
     """Gaussian releases whose sizes follow the earlier ones are told apart as one release would be."""
     ledger, rng = PrivacyLedger(1.0, 1e-5), np.random.default_rng(0)
     budget = ledger.budget.mu**2

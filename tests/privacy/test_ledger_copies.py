@@ -143,9 +143,7 @@ def rewritten(path, *statements):
             connection.execute(statement)
 
 
-def test_two_charges_that_change_places_are_noticed_by_a_process_that_has_seen_nothing(
-    path, monkeypatch
-):
+def test_two_charges_that_change_places_are_noticed_by_any_process(path, monkeypatch):
     rewritten(path, "UPDATE charges SET digest = (SELECT digest FROM charges WHERE number = 1)")
     monkeypatch.setattr(ledger_file, "_seen", {})
     with pytest.raises(LedgerFileError, match=r"charge 2, or one before it, has changed"):

@@ -96,7 +96,7 @@ def test_children_of_workers_refuse_too():
             assert pool.submit(attempt_in_a_child).result()[1] == "refused"
 
 
-def test_a_process_that_outlives_its_parent_is_still_known_by_what_it_was_started_with():
+def test_a_process_that_outlives_its_parent_is_still_known():
     """Its ancestors cannot be found any more."""
     last = "from test_ledger_processes import attempt; print(attempt()[1])"
     first = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {last!r}])"
@@ -118,7 +118,7 @@ def spend_by_a_ledger_of_ones_own():
     return ledger.spent_epsilon
 
 
-def test_a_worker_charges_its_own_ledger_unless_it_is_within_anothers_block():
+def test_a_worker_charges_its_own_ledger_unless_in_anothers_block():
     run = partial(attempts, own_charge=spend_by_a_ledger_of_ones_own)
     assert run()[1] == {"charged"}
     with PrivacyLedger(np.inf, 1e-5):
@@ -217,7 +217,7 @@ def test_fits_in_workers_of_joblib_say_what_is_wrong(backend):
 
 
 @pytest.mark.nightly
-def test_a_search_over_processes_is_refused_and_one_over_threads_is_charged():
+def test_a_search_over_processes_is_refused_and_over_threads_charged():
     search = GridSearchCV(MODEL, {"epsilon": [0.5, 1.0]}, cv=2, n_jobs=2, refit=False)
     with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         with pytest.raises(LedgerOutOfReachError):

@@ -17,7 +17,7 @@ RELATIONS = ("replace_one", "add_or_remove_one")
 DELTA = 1e-6
 
 
-def test_equal_numbers_of_different_mechanisms_are_not_taken_for_each_other():
+def test_equal_numbers_of_different_mechanisms_are_kept_apart():
     """A cache that compared numbers only would give the second what it found for the first."""
     numbers = (10.0, 0.01, 20_000)
     sampled = PrivacyCost("replace_one", sampled=(SampledGaussian(*numbers),))

@@ -197,7 +197,7 @@ def test_disjoint_parts_cost_the_largest():
 
 
 @pytest.mark.parametrize("relation", ["replace_one_person", "add_or_remove_one_person"])
-def test_a_person_in_every_part_pays_for_every_part_unless_it_is_promised_that_none_is(relation):
+def test_a_person_in_every_part_pays_for_every_part(relation):
     fits = [PrivacyCost(relation, mu=mu) for mu in (0.3, 0.4)]
     with pytest.raises(ValueError, match="one_part_per_person=True"):
         in_parallel(*fits)

@@ -147,7 +147,7 @@ def test_a_long_history_without_a_ceiling_composes_losses_once(monkeypatch):
     assert half <= totals[499] <= 1.2 * half
 
 
-def test_what_is_left_of_thousands_of_charges_is_found_with_few_compositions(monkeypatch):
+def test_the_rest_of_a_long_ledger_is_found_with_few_compositions(monkeypatch):
     parts = tuple(PureMechanism(0.01 * level, 500) for level in range(1, 21))
     ledger, made = PrivacyLedger(200.0, 1e-6), []
     ledger.reserve(PrivacyCost("replace_one", pure_events=parts))

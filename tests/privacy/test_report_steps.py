@@ -85,7 +85,7 @@ def fitted():
     return model, ledger
 
 
-def test_every_step_of_a_pipeline_has_its_share_and_says_who_said_its_bounds(fitted):
+def test_every_step_has_its_share_and_the_source_of_its_bounds(fitted):
     model, _ = fitted
     report = privacy_report(model)
     steps = steps_of(report)
@@ -398,7 +398,7 @@ def _a_search():
         (_a_search, {"estimator__classes": None}),
     ],
 )
-def test_what_was_set_after_the_fit_is_not_reported_as_if_it_had_been_fitted(make, changed):
+def test_what_was_set_after_the_fit_is_not_reported_as_fitted(make, changed):
     fitted = make().fit(X, y)
     before = {name: fitted.get_params()[name] for name in changed}
     privacy_report(fitted)

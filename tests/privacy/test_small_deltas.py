@@ -88,7 +88,7 @@ def test_a_gaussian_cost_is_exact(mu, delta):
 
 @pytest.mark.parametrize("mu", MUS)
 @pytest.mark.parametrize("delta", DELTAS)
-def test_zcdp_lies_between_the_gaussian_of_that_rho_and_the_classical_formula(mu, delta):
+def test_zcdp_lies_between_the_gaussian_and_the_classical_formula(mu, delta):
     rho = mu**2 / 2
     epsilon, log = PrivacyCost("replace_one", rho=rho).epsilon(delta), -math.log(delta)
     assert gaussian_epsilon(mu, delta) * (1 - 1e-9) <= epsilon + 3e-12

@@ -38,7 +38,7 @@ def test_where_little_is_tempered_there_is_nothing_to_gain():
     assert choose(bounds=BOUNDS._replace(prior_precision=(100.0, 100.0))) == "sghmc"
 
 
-def test_without_privacy_coordinates_cost_nothing_but_where_there_are_too_many():
+def test_without_privacy_coordinates_cost_nothing():
     assert choose(100, epsilon=math.inf) == "sgfs"
     many = BOUNDS._replace(n_parameters=3000, n_blocks=10)
     assert choose(10**9, epsilon=math.inf, bounds=many) == "sghmc"

@@ -150,7 +150,7 @@ def test_an_unknown_name_is_answered_with_those_that_are_known():
         DPBayesianLogisticRegression(sampler="slice").privacy_plan(100, 2)
 
 
-def test_options_are_set_through_estimators_also_where_the_sampler_is_a_name():
+def test_options_are_set_through_estimators_of_named_samplers():
     clf = DPBayesianLogisticRegression(sampler="sghmc").set_params(sampler__friction=0.2)
     assert clf.sampler.friction == 0.2 and clf.privacy_plan(5000, 3).friction == 0.2
     clf.set_params(sampler="sgld", sampler__batch_size=100)

@@ -35,7 +35,7 @@ def ledger():
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}-{m.sampler}")
-def test_too_many_draws_are_refused_at_once_and_the_largest_number_is_named(model, ledger):
+def test_too_many_draws_are_refused_and_the_limit_is_named(model, ledger):
     model.set_params(n_draws=HUGE)
     with pytest.raises(TooLargeError, match="GiB of memory.*Nothing was read") as refused:
         model.fit(X, y)

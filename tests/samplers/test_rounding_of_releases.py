@@ -36,7 +36,7 @@ def proved_share(n, d, n_classes, growth, logit):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 11, 101])
-def test_what_is_charged_for_gradients_and_curvatures_covers_what_is_proved(n_classes):
+def test_charges_for_gradients_and_curvatures_cover_what_is_proved(n_classes):
     for d in {1, 2, 3, 10, 50, 100, 200, 256, 512}:
         if d * max(1, n_classes - 1) > 512:
             continue
@@ -194,7 +194,7 @@ def test_a_mixture_s_statistics_are_rounded_by_less_than_is_charged(kind, deviat
     assert 0 < error <= 0.5 * room * scales.norm
 
 
-def test_the_sum_over_a_table_far_beyond_its_public_size_is_rounded_as_proposition_39_says():
+def test_a_table_far_beyond_its_public_size_is_rounded_as_proved():
     public, n, d = 50, 40_000, 4
     rows = nasty(np.random.default_rng(2), n, d)
     target = make_linear(rows, np.arange(n) % 2, Logistic(), 1.0, 0.0, np.zeros(d) + 1e-300)

@@ -103,7 +103,7 @@ def test_a_fixed_step_decides_on_the_temperature():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_batches_of_large_tables_are_4096_unless_the_full_table_is_asked_for(sampler):
+def test_batches_of_large_tables_are_4096_by_default(sampler):
     bounds, budget = mlp_bounds((10, 128, 2), 1.0, 1.0), Budget(1.0, 1e-5)
     assert sampler().plan(bounds, 60_000, budget).sampling_rate == pytest.approx(4096 / 60_000)
     assert sampler().plan(bounds, 4000, budget).sampling_rate == 1

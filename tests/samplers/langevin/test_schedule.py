@@ -241,6 +241,6 @@ def test_a_plan_prints_what_it_does():
     assert "asked for at most 1" in text
 
 
-def test_without_privacy_poisson_batches_claim_nothing_where_the_noise_is_small():
+def test_without_privacy_poisson_batches_claim_nothing():
     made = plan(epsilon=math.inf, n=1000, batch_size=10, n_steps=1000)
     assert made.epsilon == math.inf

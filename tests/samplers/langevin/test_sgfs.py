@@ -268,9 +268,7 @@ def test_the_mode_stays_where_it_was_on_columns_of_rare_ones():
     st.sampled_from(["replace_one", "add_or_remove_one"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_whatever_matrix_is_released_no_step_has_less_noise_than_was_paid_for(
-    seed, epsilon, relation
-):
+def test_no_step_has_less_noise_than_is_paid_for_by_any_matrix(seed, epsilon, relation):
     rng = np.random.default_rng(seed)
     n = int(10 ** rng.uniform(1, 6))
     plan = SGFS().plan(BOUNDS, n, Budget(epsilon, 1e-5, relation))

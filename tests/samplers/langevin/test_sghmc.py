@@ -82,7 +82,7 @@ def test_the_first_step_moves_by_the_gradient_and_the_velocity(make_target):
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_a_path_costs_what_an_overdamped_one_of_the_same_diffusion_time_costs(relation):
+def test_a_path_costs_what_an_overdamped_one_of_its_time_costs(relation):
     made = plan(relation)
     s = 2.0 if relation == "replace_one" else 1.0
     exact = s * math.sqrt(

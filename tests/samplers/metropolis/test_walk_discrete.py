@@ -36,7 +36,7 @@ class Script:
     digits=st.lists(st.integers(-1, 1), min_size=4, max_size=4),
 )
 @settings(deadline=None)
-def test_an_event_happens_if_the_digits_of_a_uniform_are_below_its_probability(probability, digits):
+def test_an_event_happens_if_a_uniform_is_below_its_probability(probability, digits):
     """As many digits as it takes: here they are those of the probability itself, or next to them."""
     uniforms, left, value = [], Fraction(probability), Fraction(0)
     for place, off in enumerate(digits, start=1):
@@ -143,7 +143,7 @@ def law(rate, reach):
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-300, 0.3, 1.0, 2.5, 8.0, 30.7, 1000.0])
-def test_ratios_of_poisson_probabilities_are_exact_but_for_the_rounding_of_two_operations(rate):
+def test_ratios_of_poisson_probabilities_are_exact_but_for_rounding(rate):
     """Out to where less than 2^-122 is left."""
     reach = math.floor(14 * math.sqrt(rate)) + 67
     masses = law(rate, reach)

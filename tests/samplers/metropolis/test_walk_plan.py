@@ -127,9 +127,7 @@ def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bo
 @pytest.mark.parametrize("options", VARIED)
 @pytest.mark.parametrize("sampler", [*BARE, PenaltyMH])
 @pytest.mark.parametrize("n", [300, 1_000_000])
-def test_rounding_is_paid_for_however_many_short_steps_a_filter_lets_through(
-    relation, options, sampler, n
-):
+def test_rounding_is_paid_for_in_filters_of_many_short_steps(relation, options, sampler, n):
     """Every bit's range grows by rounding, by as much in the shortest step as in the longest."""
     made = plan(sampler, relation=relation, n=n, **options)
     kernel = Kernel(sampler.on_batches, sampler.is_noisy, relation, True, n)
@@ -167,9 +165,7 @@ def least_accepted(log_ratio, noise_variance, exponential):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("noise_variance", [1e-3, 1.0, 37.0, 1e5])
-def test_rounding_of_noisy_ratios_is_paid_for_however_little_records_can_do(
-    relation, noise_variance
-):
+def test_rounding_of_noisy_ratios_is_paid_for_where_records_do_little(relation, noise_variance):
     """A table of a single record, and a prior that weighs ever so much more.
 
     Given its exponential number, a bit tells whether a normal one is beyond a point. What moves that point
@@ -190,7 +186,7 @@ def test_rounding_of_noisy_ratios_is_paid_for_however_little_records_can_do(
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_plans_of_steps_in_which_records_do_next_to_nothing_pay_for_rounding(relation):
+def test_plans_pay_for_rounding_where_records_do_next_to_nothing(relation):
     made = plan(PenaltyMH, relation=relation, step_size=1e-12, n_steps=50, temperature=1.0)
     sides = 2.0 if relation == "replace_one" else 1.0
     assert made.cost.mu > sides * 1e-12 * math.sqrt(50 / made.noise_variance) * 1.1
@@ -209,7 +205,7 @@ def test_noise_is_paid_for_as_a_gaussian():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_a_noisy_batch_is_charged_for_records_that_count_a_poisson_number_of_times(relation):
+def test_a_noisy_batch_is_charged_for_poisson_counted_records(relation):
     fixed = {"n_steps": 300, "step_size": 0.05, "temperature": 1.0}
     made = plan(
         DPFastMHGaussian,
@@ -228,7 +224,7 @@ def test_a_noisy_batch_is_charged_for_records_that_count_a_poisson_number_of_tim
     assert part.rate == pytest.approx(bound * (1 + 1 / ratio), rel=1e-6)
 
 
-def test_pure_privacy_is_composed_by_addition_and_told_what_a_delta_would_buy():
+def test_pure_privacy_is_added_up_and_told_what_a_delta_would_buy():
     (bits,) = plan(n=1_000_000, delta=0.0).cost.decisions
     assert 0.9 < bits.count * bits.log_odds_range <= 1.0
     made = plan(delta=0.0, n=5000)

@@ -120,7 +120,7 @@ def thinned(u, bound, ratio, digits):
 
 @pytest.mark.parametrize("ratio", [0.01, 1.0, 2**0.5])
 @pytest.mark.parametrize("share", [-1.0, -0.3, 1e-9, 0.7, 1.0])
-def test_a_record_that_is_drawn_counts_with_exactly_the_probability_that_it_should(ratio, share):
+def test_a_drawn_record_counts_with_exactly_its_probability(ratio, share):
     bound = 0.013
     u, shape = share * bound, bound * (1 + 2 / ratio)
     wanted = (shape - u) / (shape + bound)

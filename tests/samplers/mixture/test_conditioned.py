@@ -46,9 +46,7 @@ def conditioned(request, rng):
 
 
 @pytest.mark.parametrize("is_size_public", [True, False])
-def test_gradients_are_derivatives_and_the_curvature_is_that_of_the_likelihood(
-    rng, conditioned, is_size_public
-):
+def test_gradients_and_curvature_are_those_of_the_likelihood(rng, conditioned, is_size_public):
     given = replace(conditioned, is_size_public=is_size_public)
     u = 0.3 * rng.normal(size=(4, given.start.size))
     steps = 1e-5 * np.eye(u.shape[1])
@@ -111,7 +109,7 @@ def expectation(values, weights, means, deviations):
     return np.trapezoid(values.T * density, LINE, axis=-1)
 
 
-def test_expected_statistics_are_right_where_components_overlap_and_records_are_cut():
+def test_expected_statistics_are_right_of_overlapping_cut_components():
     """At another mixture than the one of the responsibilities; and so are their derivatives."""
     model = MixtureModel(2, 1, "diag", 1.0, 1.0, 1.0, 1.0, 0.1)
     reference = MixtureState("diag", np.array([600.0, 400.0]), np.array([[-0.1], [0.2]]),

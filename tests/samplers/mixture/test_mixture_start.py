@@ -50,7 +50,7 @@ def assert_same_totals(first, second):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-def test_halves_of_a_gaussian_are_merged_before_small_components_that_are_apart():
+def test_halves_of_a_gaussian_are_merged_before_small_components():
     weights = np.array([0.02, 0.48, 0.02, 0.48])
     means = np.array([[0.0, 0.6], [0.08, 0.0], [0.0, -0.6], [-0.08, 0.0]])
     variances = np.full((4, 2), 0.01)

@@ -495,7 +495,7 @@ def test_counts_that_vary_more_are_known_to(rng):
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
-def test_rows_are_as_they_are_believed_to_be_where_noise_hides_most_columns(epsilon):
+def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
     """Of what looks see a change of ``u`` by, in deviations of what is not known."""
     n, d = 4000, 12
     rows, counts, _ = decaying(0, n, d, 20.0)
@@ -543,7 +543,7 @@ def test_it_may_be_asked_for_and_says_what_privacy_costs():
         ClippedResiduals().plan(wide, 1000, Budget(1.0, 1e-6))
 
 
-def test_an_estimator_has_calibrated_intervals_whatever_the_unit_of_exposure():
+def test_intervals_are_calibrated_whatever_the_unit_of_exposure():
     rng = np.random.default_rng(0)
     X, years = rng.uniform(-1, 1, size=(5000, 2)), rng.uniform(0.2, 2.0, size=5000)
     y = rng.poisson(years * np.exp(0.3 + X @ [0.7, 0.0]))

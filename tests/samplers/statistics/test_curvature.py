@@ -134,7 +134,7 @@ def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("is_decaying", [True, False])
-def test_directions_that_noise_hides_are_told_where_rows_hardly_vary_in_most(is_decaying):
+def test_hidden_directions_are_told_where_rows_hardly_vary_in_most(is_decaying):
     n, d, told = 20_000, 40, 0
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -28,7 +28,7 @@ def numbers_in_a_row(rng):
     return 0.9 ** np.abs(np.subtract.outer(np.arange(40), np.arange(40))), np.full(40, 0.3)
 
 
-def test_numbers_of_a_mixture_are_posterior_means_under_weights_that_are_learnt(rng):
+def test_mixture_posterior_means_are_under_learnt_weights(rng):
     variances, weights, noise = np.array([0.01, 1.0]), np.array([0.9, 0.1]), 0.05
     truth = np.sqrt(variances[rng.choice(2, 5000, p=weights)]) * rng.normal(size=5000)
     r = truth + np.sqrt(noise) * rng.normal(size=5000)

@@ -163,7 +163,7 @@ def test_a_prior_that_is_kept_would_not_cover_three_times_what_it_expects():
     assert of_quick_cells(3.0, prior_scale=2.5 / math.sqrt(8))[0] < 0.7
 
 
-def test_a_scale_that_is_learnt_costs_little_width_where_the_default_is_right():
+def test_a_learnt_scale_costs_little_width_where_the_default_is_right():
     """The right prior's intervals are about as wide."""
     right = of_quick_cells(1.0, prior_scale=2.5 / math.sqrt(8))[1]
     assert 0.8 < of_quick_cells(1.0)[1] / right < 1.2

@@ -217,7 +217,7 @@ def draws_of_nothing(**options):
 
 
 @pytest.mark.parametrize("given, mode", [(None, 2.0), (0.125, 20.0), (5.0, 2.0)])
-def test_an_intercept_may_be_as_large_as_by_default_whatever_scale_coefficients_have(given, mode):
+def test_an_intercept_may_be_large_whatever_scale_coefficients_have(given, mode):
     """Its law is around twice the default, 1.25, or what is given if that is larger."""
     model = LinearModel(family=Logistic(), n_features=3, norm=1.0, prior_scale=given)
     precisions = model.prior_precision[:4]
@@ -237,7 +237,7 @@ def test_without_information_an_intercept_has_its_own():
     np.testing.assert_allclose(draws.std(axis=0), [0.3, 0.3, 0.3, 3.0], rtol=0.08)
 
 
-def test_without_information_draws_have_the_law_of_a_scale_that_is_not_known():
+def test_without_information_draws_have_the_law_of_an_unknown_scale():
     """Products of normal numbers, and of one scale with a law of two halves around 1.2."""
     draws = draws_of_nothing(intercept_prior_scale=1.25) / 2.5
     rng = np.random.default_rng(1)

@@ -124,9 +124,7 @@ def test_no_record_moves_the_sum_of_labels_by_more_than_is_paid_for(rng, n_class
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("reach", [0.0, 0.3, 1.0, 3.0, 8.0, 25.0])
-def test_no_two_records_of_two_classes_are_farther_apart_at_a_point_than_is_paid_for(
-    reach, share, replaces
-):
+def test_two_records_of_two_classes_are_apart_by_at_most_what_is_paid(reach, share, replaces):
     """Records of any length and weight, near the point, across it and opposite to it."""
     family, rng = classifier(2).identified, np.random.default_rng(1)
     point = np.array([[reach, 0.0, 0.0]])

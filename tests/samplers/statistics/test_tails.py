@@ -168,7 +168,7 @@ def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant)
     assert np.all(largest <= 1.0 + 1e-12) and np.all(largest > 0.9)
 
 
-def test_a_wide_clip_is_as_wide_as_noise_allows_and_at_least_some_deviations():
+def test_a_wide_clip_is_as_wide_as_noise_allows():
     clips = [tails_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
     assert clips[0] == 3.5 and clips[1] == pytest.approx(3.54, abs=0.01)
     assert clips[2] == pytest.approx(35.4, abs=0.1)
