@@ -453,7 +453,7 @@ class PrivatePosteriorMixin(Prepaid):
         ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
         """
         warnings = plan.warnings
-        self.__dict__.pop("_told_names", None)
+        self.__dict__.pop("_feature_names_from_pipeline", None)
         for text in warnings:
             warn(text, ConvergenceWarning)
         released = run_plan(target, plan, self.random_state, self.verbose, self)

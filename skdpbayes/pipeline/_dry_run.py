@@ -146,7 +146,7 @@ def _refuse_bounds_by_column(step):
 def _rehearse_unknown(step, y, params, fixed, path, before):
     """The `DryRun` of a step of which only some columns are known beforehand."""
     _refuse_bounds_by_column(step)
-    if hasattr(step, "_validate_params"):
+    if hasattr(step, "_parameter_constraints"):
         step._validate_params()
     if before.part is not None:
         _refuse_cells(step, before.part)

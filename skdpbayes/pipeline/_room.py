@@ -9,9 +9,8 @@ are fitted and before the last step is; these counts have been released, so that
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -43,13 +42,26 @@ class Room(NamedTuple):
         The most that it can take.
     encoders : tuple of str
         Paths of the encoders that find categories.
-    columns_with : callable
-        Maps {path: number of categories that are found} to the number of columns.
+    last : str
+        Path of the last step.
+    n_inputs, header
+        Number of columns of the pipeline's table, and their names.
     """
 
     n_columns: int
     encoders: tuple[str, ...]
-    columns_with: Callable[[dict[str, int]], int]
+    last: str
+    n_inputs: int | None
+    header: Any
+
+    def columns_with(self, pipeline, learnt):
+        """The number of columns, given the number of categories that each encoder finds, by path."""
+        return _columns_with(pipeline, self.n_inputs, self.header, self.last, learnt)
+
+
+def _columns_with(pipeline, n_inputs, header, last, learnt):
+    steps, _ = spending_steps(pipeline, n_inputs, header, learnt=learnt)
+    return next(n for path, _, n in steps if path == last)
 
 
 def room_of_last(pipeline, plan, spending, n_columns, header, labels):
@@ -76,12 +88,9 @@ def room_of_last(pipeline, plan, spending, n_columns, header, labels):
         If the last step cannot even take the columns that there are if nothing is found.
     """
     last, final, _ = spending[-1]
-
-    def columns_with(learnt):
-        steps, _ = spending_steps(pipeline, n_columns, header, learnt=learnt)
-        return next(n for path, _, n in steps if path == last)
-
-    fewest = columns_with({})
+    fewest = _columns_with(pipeline, n_columns, header, last, {})
+    if not any(_finds_categories(step, n) for _, step, n in spending[:-1]):
+        return None
     if fewest is None:  # A step behind the encoders makes its own number of columns.
         most = _most_columns(plan, last, final, 1, labels)
         if most is None or not _may_add_columns(pipeline):
@@ -92,7 +101,14 @@ def room_of_last(pipeline, plan, spending, n_columns, header, labels):
         )
     most = _most_columns(plan, last, final, fewest, labels)
     encoders = tuple(path for path, step, _ in spending[:-1] if type(step) is DPOneHotEncoder)
-    return None if most is None else Room(most, encoders, columns_with)
+    return None if most is None else Room(most, encoders, last, n_columns, header)
+
+
+def _finds_categories(step, n_columns):
+    """Whether a private step finds the categories of a column."""
+    if type(step) is not DPOneHotEncoder:
+        return False
+    return n_columns is None or None in step._public_lists(None, n_columns)
 
 
 def _may_add_columns(pipeline):
@@ -212,7 +228,7 @@ def _make_room(pipeline, room, X, y, output):
 
     def fits_without(n_rare):
         kept = Counter(path for path, *_ in by_count[n_rare:])
-        return room.columns_with(dict(kept)) <= room.n_columns
+        return room.columns_with(pipeline, dict(kept)) <= room.n_columns
 
     rare: dict[str, list[tuple]] = {}
     for path, *which in by_count[: bisect_left(range(len(by_count)), True, key=fits_without)]:

@@ -491,7 +491,7 @@ def set_feature_names(pipeline):
         Exception
     ):  # What steps from elsewhere say of their columns is not worth a fit that is paid for.
         return
-    if hasattr(last, "_told_names"):
+    if hasattr(last, "_feature_names_from_pipeline"):
         last._feature_names_from_pipeline = names
 
 

@@ -31,7 +31,7 @@ def variances_of(score_discrepancy, f):
             for shares in score_discrepancy.shares
         ]
         for i, pull, excess in zip(
-            score_discrepancy.doubtful,
+            score_discrepancy.uncertain,
             score_discrepancy.pulls,
             score_discrepancy.excess,
             strict=True,

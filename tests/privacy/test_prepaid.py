@@ -110,7 +110,7 @@ def test_authorizations_of_a_fit_that_failed_are_taken_back():
 
     pipe = make_private_pipeline(DPQuantileScaler(), Broken(), model(), delta=DELTA)
     with PrivacyLedger(1.0, DELTA) as ledger:
-        with pytest.raises(RuntimeError, match="broken"), pytest.warns(PrivacyLeakWarning):
+        with pytest.raises(ValueError, match="Broken refuses"), pytest.warns(PrivacyLeakWarning):
             pipe.fit(X, Y)
         for step in (pipe[0], pipe[-1]):
             with pytest.raises(BudgetExceededError):

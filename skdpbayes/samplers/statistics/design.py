@@ -439,8 +439,9 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
     bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
     events have such a variance, too, but intervals that cover: columns whose moments may be those of an
-    indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are candidates where a table shows
-    no indicator, and left out where it does.
+    indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are left out where a table shows an
+    indicator; elsewhere the latter are named, as columns at an end of their bounds, and the former are
+    candidates.
 
     Parameters
     ----------
@@ -469,9 +470,12 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     ones = moment[-1, -1] / (n_records * constant**2)  # The number of records may be off.
     is_sign = np.abs(squares - ones) < quantile * noise * math.hypot(1.0, 1.0 / constant**2)
     is_binary = is_zero_one | is_sign
-    has_indicators = np.any(is_sign | (is_zero_one & (means > _INDICATED * of_means)))
-    candidates = is_hidden & is_binary & ~has_indicators
-    return np.flatnonzero(is_hidden & ~is_binary), np.flatnonzero(candidates)
+    is_seen = (is_sign & ~is_hidden) | (is_zero_one & (means > _INDICATED * of_means))
+    has_indicators = np.any(is_seen)
+    # A column at an end of its bounds has part of the intercept's effect.
+    is_named = is_hidden & (~is_binary | (is_sign & ~is_zero_one & ~has_indicators))
+    candidates = is_hidden & ~is_named & ~has_indicators
+    return np.flatnonzero(is_named), np.flatnonzero(candidates)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):

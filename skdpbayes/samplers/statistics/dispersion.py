@@ -262,13 +262,13 @@ class Dispersion(NamedTuple):
     """The posterior of ``phi``: its median and the standard deviation."""
 
     value: float
-    log_sd: float
+    sd: float
 
     @property
     def ends(self):
         """Two values, twice the deviation apart, of which none is below 1."""
-        low = max(1.0, self.value - self.log_sd)
-        return low, low + 2.0 * self.log_sd
+        low = max(1.0, self.value - self.sd)
+        return low, low + 2.0 * self.sd
 
 
 # What is believed before anything is released.
@@ -353,8 +353,8 @@ def dispersion_given(margins, logits, n_records, shifts):
     weights /= weights.sum()
     logs = np.log(_DISPERSIONS)
     mean = weights @ logs
-    log_sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
-    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * log_sd))
+    sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
+    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * sd))
 
 
 def excess_zeros(histogram, logits, n_records, shifts):

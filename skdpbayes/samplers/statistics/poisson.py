@@ -608,7 +608,7 @@ class PosteriorState:
         self.synthetic_design, self.unknown, self.transform = synthetic_design, unknown, transform
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
-        self.scales, self.dispersion = prior.usual, USUAL
+        self.scales, self.dispersion = prior.prior_mode, USUAL
         self.looks, self._tables = [], {}
         self._learn_curvature()
 

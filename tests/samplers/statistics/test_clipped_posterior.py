@@ -103,14 +103,14 @@ def a_surrogate(rng, length=5, **changed):
     fields = dict(
         n_samples=500.0,
         curvature=rng.uniform(0.1, 1.0, length),
-        doubt=rng.uniform(0.01, 0.1, length),
+        posterior_variance=rng.uniform(0.01, 0.1, length),
         diagonal_variance=rng.uniform(0.001, 0.01, length),
         mean=0.1 * rng.normal(size=length),
         squares=rng.uniform(0.2, 1.2, length),
         prior=Prior((Group.learnt(np.pad(np.eye(length), (0, 1)), length),)),
         scales=np.ones(1),
-        usual=0.5,
-        spread=1.5,
+        prior_median=0.5,
+        log_sd=1.5,
         looks=tuple(
             NoisyScore(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
             for t in clips
@@ -164,7 +164,7 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
         length=3,
         n_samples=float(n),
         curvature=values,
-        doubt=np.zeros(3),
+        posterior_variance=np.zeros(3),
         diagonal_variance=np.zeros(3),
         mean=mean @ basis,
         squares=values,
@@ -407,8 +407,8 @@ def test_a_single_column_through_zero_is_covered(design):
         released.run_rounds()
         posterior = released.posterior()
         at, factor = posterior.surrogate, posterior.transform
-        if posterior.stretch is not None:
-            factor = factor @ posterior.stretch
+        if posterior.sandwich_factor is not None:
+            factor = factor @ posterior.sandwich_factor
         covariance = factor @ np.linalg.inv(at.information(at.start))[:-1, :-1] @ factor.T
         mean = posterior.transform @ at.start[:-1]
         z.append((mean - truth)[0] / math.sqrt(covariance[0, 0]))

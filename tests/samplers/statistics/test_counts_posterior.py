@@ -145,7 +145,7 @@ def test_a_histogram_tells_how_dispersed_counts_are(rng, phi):
     found = dispersion_given([margin], logits, n, shifts=True)
     assert found.value == pytest.approx(phi, rel=0.12)
     hidden = margin._replace(noises=np.full(bins.size, 10.0))
-    assert dispersion_given([hidden], logits, n, shifts=True).doubt > 2.0 * found.doubt
+    assert dispersion_given([hidden], logits, n, shifts=True).sd > 2.0 * found.sd
 
 
 def test_clips_are_tighter_where_noise_is_larger(rng):
@@ -257,7 +257,7 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     truth = 0.3 * rng.normal(size=length)
     given = PosteriorState.__new__(PosteriorState)
     fields = dict(
-        population=population,
+        synthetic_design=population,
         transform=np.eye(length),
         constant=1.0,
         prior=Prior((Group.learnt(np.eye(length), length),)),
@@ -297,8 +297,8 @@ def test_gradients_are_derivatives(rng):
 
 def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     """Of tables whose rows are those of the population: what clips take is in the mean."""
-    given, truth = some_beliefs(rng, noise=1e-9, dispersion=poisson.USUAL._replace(doubt=1e-9))
-    population, surrogate = given.population, given.surrogate()
+    given, truth = some_beliefs(rng, noise=1e-9, dispersion=poisson.USUAL._replace(sd=1e-9))
+    population, surrogate = given.synthetic_design, given.surrogate()
     mean, _ = population.seen(truth[None], surrogate.centres, surrogate.tables)
     copies = int(population.size * 2)  # Half a record is no record.
     found = []
@@ -508,11 +508,15 @@ def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
         given = released.beliefs
         matrix = weighted_moment(released.target, given.transform) / n
         curvature = given.curvature
-        scale = np.trace(given.population.curvature(given.start)) / np.trace(
-            given.population.moment
+        scale = np.trace(given.synthetic_design.curvature(given.start)) / np.trace(
+            given.synthetic_design.moment
         )
-        miss = scale * curvature.basis.T @ (matrix - given.population.moment) @ curvature.basis
-        unknown = np.outer(curvature.doubt, curvature.doubt) * (1.0 + np.eye(d + 1))
+        miss = (
+            scale * curvature.basis.T @ (matrix - given.synthetic_design.moment) @ curvature.basis
+        )
+        unknown = np.outer(curvature.posterior_variance, curvature.posterior_variance) * (
+            1.0 + np.eye(d + 1)
+        )
         off.append(np.mean(miss**2 / (unknown + np.diag(curvature.diagonal_variance))))
     assert np.mean(off) < 1.5
 

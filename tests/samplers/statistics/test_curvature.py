@@ -11,8 +11,8 @@ from skdpbayes.samplers.statistics.normal import (
     _USUAL,
     _USUAL_HIDDEN,
     Curvature,
+    _default_variance,
     _of_noise,
-    _usual,
     combined,
     denoised_eigenvalues,
 )
@@ -87,7 +87,7 @@ def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):
     assert np.linalg.eigvalsh(released / n)[2] < 0.0 < 0.005 < found.values.min()
     errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
     off = errors[~np.eye(length, dtype=bool)]
-    believed = np.outer(found.doubt, found.doubt).mean()
+    believed = np.outer(found.posterior_variance, found.posterior_variance).mean()
     assert believed < 0.009**2 and 0.3 < np.mean(off**2) / believed < 1.2
 
 
@@ -107,7 +107,7 @@ def error_over_doubt(rng, first_noise, length=6, n=2000):
         errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
         off = ~np.eye(length, dtype=bool)
         wrong.append(np.mean(errors[off] ** 2))
-        believed.append(np.mean(np.outer(found.doubt, found.doubt)[off]))
+        believed.append(np.mean(np.outer(found.posterior_variance, found.posterior_variance)[off]))
     return np.mean(wrong) / np.mean(believed)
 
 
@@ -119,9 +119,9 @@ def test_columns_that_noise_hides_may_vary_together(rng):
 
 def test_what_is_usual_follows_from_the_noise_of_the_first_release():
     units = np.full((3, 3), 0.1)
-    found = [_usual(np.full((3, 3), noise), units) for noise in (0.0, 1e-4, 0.03, 1e3)]
+    found = [_default_variance(np.full((3, 3), noise), units) for noise in (0.0, 1e-4, 0.03, 1e3)]
     assert found[0] == found[1] == _USUAL < found[2] < found[3] < _USUAL_HIDDEN
-    assert _usual(np.ones((1, 1)), np.ones((1, 1))) == _USUAL
+    assert _default_variance(np.ones((1, 1)), np.ones((1, 1))) == _USUAL
 
 
 def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):

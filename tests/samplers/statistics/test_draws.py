@@ -39,9 +39,9 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     prior = Prior((make(precision, length),))
     probabilities = population.at(u[None])
     return LogisticSurrogate(
-        population=population,
+        synthetic_design=population,
         prior=prior,
-        scales=prior.usual,
+        scales=prior.prior_mode,
         target=1.1 * f,
         noise=noise,
         score_discrepancy=score_discrepancy,
@@ -131,7 +131,7 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
 
     Four times the draws, as with the number above a seed decided whether errors were 4.6 or 9.7 deviations.
     """
-    stretch = module._stretch
+    stretch = module._rescaled_states
 
     def forgetful(energy, state, n_scaled, generator):
         def told(u):
@@ -143,7 +143,7 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
         after = stretch(told, (u, told(u)[0], gradient), n_scaled, generator)
         return after[0], *energy(after[0])
 
-    monkeypatch.setattr(module, "_stretch", forgetful)
+    monkeypatch.setattr(module, "_rescaled_states", forgetful)
     assert errors_of(a_surrogate(rng, length, 150.0, True), 4 * N_DRAWS).max() > 6.0
 
 
@@ -246,7 +246,7 @@ class Steep(WithPrior):
 
 def test_paths_that_overflow_are_refused_without_a_word():
     prior = Prior((Group.learnt(np.eye(2), 2),))
-    given = Steep(prior, prior.usual, np.full(2, 6.0), 2)
+    given = Steep(prior, prior.prior_mode, np.full(2, 6.0), 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drawn = draw(given, 1000, 0)

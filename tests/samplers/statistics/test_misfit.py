@@ -263,7 +263,7 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]
         given = found.surrogate()
         u = given.start + rng.normal(size=(5, 4)) / np.sqrt(np.diag(given.information(given.start)))
-        f = given.population.change(u)
+        f = given.synthetic_design.change(u)
         believed = f + f @ given.score_discrepancy.mean.T
         transform, family = found.coordinates.transform, found.family
         for point, one, variance in zip(

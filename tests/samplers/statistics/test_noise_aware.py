@@ -187,7 +187,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         found.looks, plan.score_multipliers, plan.curvature_multipliers, strict=True
     ):
         theta = look.point.reshape(found.family.n_blocks, -1) @ found.coordinates.transform.T
-        reach = found.coordinates.reach(found.family, look.point, theta)
+        reach = found.coordinates.logit_bound(found.family, look.point, theta)
         a, b = (0.0 if value is None else value**-2.0 for value in pair)
         squares.append(joint_precision_at(found.family, reach, moved == 2, a, b) / a)
     np.testing.assert_allclose(factors, np.sqrt(squares), rtol=1e-3)
@@ -374,7 +374,9 @@ def test_errors_of_a_score_are_those_of_a_gradient(rng, make_target):
         found = LogisticReleases(a_plan(bounds, 50), target, rng)
         theta = rng.normal(size=(found.family.n_blocks, 3))
         of_gradient = found.coordinates.inflation(found.plan, theta) - 1.0
-        assert found._room(theta) - 1.0 == pytest.approx(grown * of_gradient, rel=1e-6)
+        assert found._rounding_inflation(theta) - 1.0 == pytest.approx(
+            grown * of_gradient, rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

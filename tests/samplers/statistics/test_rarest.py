@@ -30,7 +30,7 @@ def test_it_is_that_of_the_table(n_classes, rarest):
 def test_it_is_the_mean_probability_of_rows_as_they_count(rarest):
     clf, _ = a_fit(3, rarest, epsilon=1.0)
     posterior = clf.released_["posterior"]
-    population, transform = posterior.surrogate.population, posterior.transform
+    population, transform = posterior.surrogate.synthetic_design, posterior.transform
     coefficients = clf.posterior_samples_ @ np.linalg.inv(transform).T
     shares = [
         softmax(population.rows @ one.T, axis=1)[:, rarest] @ population.weights

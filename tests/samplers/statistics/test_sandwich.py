@@ -125,7 +125,7 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
     released.run_rounds()
     posterior = released.posterior()
     at = posterior.surrogate
-    factor = posterior.transform @ posterior.stretch
+    factor = posterior.transform @ posterior.sandwich_factor
     covariance = factor @ np.linalg.inv(at.information(at.start))[:-1, :-1] @ factor.T
     bread = np.linalg.inv((z * w[:, None]).T @ z)
     wanted = bread @ ((z * ((w * sizes) ** 2)[:, None]).T @ z) @ bread

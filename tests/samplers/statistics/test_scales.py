@@ -135,9 +135,9 @@ def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(law):
 
 def test_the_usual_scales_are_the_modes(rng):
     prior = Prior((Group.learnt(np.eye(2), 2), Group.learnt(np.eye(2), 1, NARROW)))
-    np.testing.assert_allclose(prior.usual, [1.2, 2.0], rtol=0.1)
+    np.testing.assert_allclose(prior.prior_mode, [1.2, 2.0], rtol=0.1)
     prior = Prior((Group.known(np.eye(2), 2),))
-    np.testing.assert_array_equal(prior.usual, 1.0)
+    np.testing.assert_array_equal(prior.prior_mode, 1.0)
     assert not prior.is_learnt and a_prior(rng).is_learnt
 
 

@@ -209,7 +209,10 @@ def test_logits_are_within_reach(rng):
         family = classifier(n_classes).identified
         point = rng.normal(size=(family.n_blocks, 3))
         theta = point @ transform.T
-        reach, rows = coordinates.reach(family, point.ravel(), theta), rng.normal(size=(20_000, 3))
+        reach, rows = (
+            coordinates.logit_bound(family, point.ravel(), theta),
+            rng.normal(size=(20_000, 3)),
+        )
         if n_classes == 2:
             rows *= 1.7 / np.linalg.norm(rows, axis=1, keepdims=True)
             widest = np.abs(rows @ point[0]).max()

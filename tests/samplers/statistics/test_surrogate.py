@@ -56,7 +56,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
     curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
     prior = a_prior(rng, family, length)
     return LogisticSurrogate(
-        population=population,
+        synthetic_design=population,
         prior=prior,
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
         target=f + rng.normal(size=size) * 15.0,
@@ -75,8 +75,8 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
 def log_likelihood(given, u):
     """The model at the top of ``surrogate.py``, written once more, at one point."""
     population, family, score_discrepancy = (
-        given.population,
-        given.population.family,
+        given.synthetic_design,
+        given.synthetic_design.family,
         given.score_discrepancy,
     )
     contrasts = family.contrasts
@@ -145,12 +145,12 @@ def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_cla
     """``J^T V^-1 J + P``, the Jacobian by differences."""
     given, step = a_surrogate(rng, length, n_classes, has_rows), 1e-5
     u = given.start
-    f = given.population.change(
+    f = given.synthetic_design.change(
         np.vstack([u, u + step * np.eye(u.size), u - step * np.eye(u.size)])
     )
     expected = f + f @ given.score_discrepancy.mean.T
     jacobian = (expected[1 : u.size + 1] - expected[u.size + 1 :]).T / (2.0 * step)
-    fading = given.population.mean_variance(given.population.at(u[None]))[0]
+    fading = given.synthetic_design.mean_variance(given.synthetic_design.at(u[None]))[0]
     of_matrix = variances_of(given.score_discrepancy, f[:1])[0]
     variances = given.noise**2 + fading / given.slope * given.sampling
     precision = np.diag(1.0 / (variances + (given.basis**2).T @ of_matrix))
@@ -163,7 +163,7 @@ def test_many_points_at_once_are_what_they_are_alone(rng):
     """Several classes are computed some points at a time."""
     given = a_surrogate(rng, 2, 4)
     points = given.start + rng.normal(size=(50, given.start.size))
-    assert given.population.n_logits * len(points) > 2**15
+    assert given.synthetic_design.n_logits * len(points) > 2**15
     energy, force = given.energy(points)
     alone = [given.energy(point[None]) for point in points]
     assert np.allclose(energy, [one[0][0] for one in alone], rtol=1e-10)
@@ -186,7 +186,7 @@ def test_probabilities_of_logits_of_any_size(n_classes):
 def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     """A score that is known, noise that hides nothing: normal, with the precision F + P."""
     given = a_surrogate(rng, 3)
-    many = dataclasses.replace(given.population, size=1e4)
+    many = dataclasses.replace(given.synthetic_design, size=1e4)
     zero = np.zeros(3)
     sampling, basis = np.linalg.eigh(many.curvature(zero))
     nothing = np.zeros((3, 3))
@@ -194,7 +194,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         mean=nothing,
         factor=np.eye(3),
         shares=np.full((3, 3), 1e-18),
-        doubtful=np.zeros(0, dtype=int),
+        uncertain=np.zeros(0, dtype=int),
         pulls=nothing[:0],
         excess=np.zeros(0),
         size=1e-9,
@@ -203,7 +203,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     )
     given = dataclasses.replace(
         given,
-        population=many,
+        synthetic_design=many,
         target=zero,
         noise=1e-3,
         score_discrepancy=known,
@@ -278,13 +278,13 @@ def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_cla
     given, transform, family = found.surrogate(), found.coordinates.transform, found.family
     theta = given.start.reshape(family.n_blocks, -1) @ transform.T
     score, matrix = weighted_scores(found.target, family, theta, transform)
-    f = given.population.change(given.start[None])
+    f = given.synthetic_design.change(given.start[None])
     believed = (f + f @ given.score_discrepancy.mean.T)[0]
     score = (score @ transform).ravel()
     np.testing.assert_allclose(believed, score, atol=0.02 * np.linalg.norm(score))
     believed = (given.basis * given.sampling) @ given.basis.T
     np.testing.assert_allclose(believed, matrix, atol=0.05 * np.linalg.norm(matrix))
-    population = given.population.curvature(given.start)
+    population = given.synthetic_design.curvature(given.start)
     assert np.linalg.norm(believed - matrix) < 0.5 * np.linalg.norm(population - matrix)
 
 
@@ -303,5 +303,7 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         given = found.surrogate()
         inverse = np.linalg.inv(given.information(given.start))
         u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
-        unknown = variances_of(given.score_discrepancy, given.population.change(u)) @ given.basis**2
+        unknown = (
+            variances_of(given.score_discrepancy, given.synthetic_design.change(u)) @ given.basis**2
+        )
         assert (unknown.mean(axis=0) < 0.1 * given.sampling).all()
