@@ -1,6 +1,5 @@
 """The documentation's table of ensembles: every number in it is what happens, and silence is looked at."""
 
-import re
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, KFold, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
+from stated import stated
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyLeakWarning
@@ -76,23 +76,14 @@ ENSEMBLES = {
 }
 
 
-def stated():
-    """Return {ensemble: (fits, ledger, total, what is not covered)} as the page states them."""
-    if not PAGE.exists():
-        pytest.skip("the documentation is not here")
-    rows = PAGE.read_text().split("   * - ")[2:]
-    cells = [[cell.strip() for cell in re.split(r"\n\s+- ", row)] for row in rows]
-    return {name: tuple(others) for name, *others in cells}
-
-
 def test_the_table_has_these_ensembles_and_no_others():
-    assert set(stated()) == set(ENSEMBLES)
+    assert set(stated(PAGE)) == set(ENSEMBLES)
 
 
 @pytest.mark.daily(2)
 @pytest.mark.parametrize("name", ENSEMBLES)
 def test_the_table_of_ensembles_says_what_happens(name):
-    fits, counted, total, uncovered = stated()[name]
+    fits, counted, total, uncovered = stated(PAGE)[name]
     ensemble, labels = ENSEMBLES[name](), THREE if "OneVsRest" in name else Y
     Counted.seen.clear()
     with (

@@ -191,12 +191,13 @@ def step_charges(plan: Any) -> np.ndarray | None:
     if plan.sampling_rate < 1:
         # Where tables differ in their sizes, the same numbers draw other batches.
         counts = [part.count for part in cost.sampled]
-        if plan.budget.neighboring_relation != "replace_one" or sum(counts) != plan.n_steps:
+        missing = plan.n_steps - sum(counts)
+        if plan.budget.neighboring_relation != "replace_one" or missing < 0 or not counts:
             return None
         # Noise grows along a chain.
-        return sensitivity_factor / np.repeat(
-            [part.noise_multiplier for part in sorted(cost.sampled)], counts
-        )
+        multipliers = np.repeat([part.noise_multiplier for part in sorted(cost.sampled)], counts)
+        # Steps that are not charged are told all the same: then there are more than the cost has.
+        return sensitivity_factor / np.pad(multipliers, (0, missing), mode="edge")
     sizes = np.arange(1.0, plan.n_steps + 1) ** -getattr(plan, "step_decay", 0.0)
     charges = sensitivity_factor / plan.noise_multiplier * np.sqrt(sizes)
     # Rounding may be a part of the cost that the multiplier does not contain.

@@ -69,7 +69,8 @@ def default_canaries(estimator, X, y, n_canaries, generator):
         Of what is public.
     """
     if not hasattr(estimator, "fit"):
-        values = np.unique(np.asarray(X))
+        # In the order of a matrix, if it is one.
+        values = getattr(estimator, "keywords", {}).get("labels", np.unique(np.asarray(X)))
         low, high = np.full(n_canaries, values[0]), np.full(n_canaries, values[-1])
         # In: the prediction is right.
         return Canaries(high, high, high, low)
@@ -165,7 +166,12 @@ def default_score(released, canaries):
     """
     n = len(canaries.X_in)
     if not hasattr(released, "fit"):
-        return np.full(n, np.sum(released, dtype=float))
+        # Of a matrix: its last label is predicted right in a canary's first form, as the first label in its
+        # second one.
+        is_matrix = np.ndim(released) == 2
+        return np.full(
+            n, released[-1, -1] - released[-1, 0] if is_matrix else np.sum(released, dtype=float)
+        )
     # Pipelines hand on their last step's methods.
     if is_classifier(released):
         return _log_odds(released, canaries)

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.special import softmax
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom, chi2, kstest, norm
 from sklearn.base import clone
 
 from .._data.collections import refuse_columns_in_other_order
@@ -436,6 +436,11 @@ def _laplace(cost, movements):
 
 # Numbers with noise that are drawn again, at least, to see how large it is.
 _DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300, "choice": 300, "counts": 300}
+# How often each number with Gaussian noise is drawn, while these are no more than so many.
+_EACH = 100
+_MOST_DRAWN = 300_000
+# Of a release, so many numbers tell of the law of Gaussian noise.
+_OF_LAW = 300
 # Sets of neighbouring candidates whose frequencies are compared with their probabilities.
 _BINS = 16
 # Noise as it should be is taken for wrong with this probability.
@@ -466,11 +471,13 @@ class Recorder:
         Releases of compiled code that left behind more than follows from their numbers with noise.
     n_looked_at : int
         How many releases had their noise looked at.
+    normal : list of ndarray
+        Gaussian noise whose size is as is said, in deviations.
     """
 
     def __init__(self):
         self.noted, self.noises, self.passed_by, self.leaks = [], [], [], []
-        self.n_looked_at = 0
+        self.n_looked_at, self.normal = 0, []
 
     def __call__(self, passage, release, generator):
         passage = _kept(passage)
@@ -481,6 +488,9 @@ class Recorder:
             state = generator.bit_generator.state
             if passage.is_noisy:
                 again = _drawn_again(passage, release)
+            # Of one release the numbers would otherwise be nearly those of the next.
+            _jump(generator, len(self.noted) + 1)
+            if passage.is_noisy:
                 self._check_noise_of_steps(passage, again)
             elif passage.kind == "choice":
                 self._check_choice(passage, released, release)
@@ -501,25 +511,31 @@ class Recorder:
             np.asarray(passage.noise, dtype=float), passage.statistic.shape
         )
         counted = np.isfinite(deviations)
-        n_times = _n_times(passage, int(counted.sum()))
+        size = int(counted.sum())
+        n_times = _n_times(passage, size)
+        if passage.kind != "laplace":
+            n_times = max(n_times, min(_EACH, _MOST_DRAWN // max(1, size)))
         draws = [released, *(release() for _ in range(max(2, n_times - 2)))]
         if passage.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
             self.noises.append((len(self.noted), "the same each time that it is drawn"))
             return
-        shifted = [((draw - passage.statistic) / deviations)[counted] for draw in draws]
-        noise = np.concatenate(shifted)
-        size = noise.size
+        noise = np.stack([((draw - passage.statistic) / deviations)[counted] for draw in draws])
         if passage.kind != "laplace":
-            total = float(np.sum(noise**2))
-            law = chi2(size)
-            is_wrong = min(law.sf(total), law.cdf(total)) < _FALSE_ALARM
-            ratio = math.sqrt(total / size)
-        else:
-            q = math.exp(-1.0 / passage.noise)
-            square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
-            is_wrong, ratio = abs(square - 1.0) > _FAR_OFF, math.sqrt(square)
-        if is_wrong:
+            self._check_normal(noise, len(noise))
+            return
+        q = math.exp(-1.0 / passage.noise)
+        square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
+        if abs(square - 1.0) > _FAR_OFF:
+            self._note(math.sqrt(square))
+
+    def _check_normal(self, noise, n_free, may_be_larger=False):
+        """Compare noise in deviations, of shape (n_times, size), with as many normal numbers."""
+        ratio = _unlikely_ratio(noise, n_free, may_be_larger)
+        if ratio is not None:
             self._note(ratio)
+        elif not may_be_larger:
+            self.normal.append(math.sqrt(len(noise) / n_free) * noise.ravel()[:_OF_LAW])
+        return ratio is None
 
     def _check_choice(self, passage, released, release):
         """Compare how often candidates are drawn with their weights."""
@@ -560,13 +576,9 @@ class Recorder:
         alone = np.stack([passage.alone() for _ in again])
         for draws, may_be_larger in ((alone, False), (again, True)):
             # Around their mean, since what else is in them is not known: one of them says nothing.
-            total = float(np.sum(((draws - draws.mean(axis=0)) / passage.noise) ** 2))
-            size = draws.size - draws[0].size
-            law = chi2(size)
+            noise = (draws - draws.mean(axis=0)) / passage.noise
             # With records, batches and points at which gradients are taken vary with the noise.
-            above = 1.0 if may_be_larger else law.sf(total)
-            if min(above, law.cdf(total)) < _FALSE_ALARM:
-                self._note(math.sqrt(total / size))
+            if not self._check_normal(noise, len(noise) - 1, may_be_larger):
                 return
 
     def _note(self, ratio):
@@ -640,6 +652,13 @@ class Follower:
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
 
+def _jump(generator, number):
+    """Go on with random numbers that no other release draws, if the generator can."""
+    own = generator.bit_generator
+    if hasattr(own, "jumped"):
+        own.state = own.jumped(number).state
+
+
 def _kept(passage):
     """A passage with a copy of its statistic, which nobody changes."""
     statistic = passage.statistic() if callable(passage.statistic) else passage.statistic
@@ -682,6 +701,34 @@ def _is_unlikely(counts, n_times, probabilities):
     below = binom.cdf(counts, n_times, probabilities)
     above = binom.sf(np.asarray(counts) - 1, n_times, probabilities)
     return bool((np.minimum(below, above) < _FALSE_ALARM).any())
+
+
+def _unlikely_ratio(noise, n_free, may_be_larger):
+    """By how much noise is too large or too small, if that is unlikely of normal numbers, or None.
+
+    Compared are the squares of all numbers, of each, and of the differences of neighbours: of one number that
+    is added to several there are none.
+
+    Parameters
+    ----------
+    noise : ndarray of shape (n_times, size)
+        In deviations.
+    n_free : int
+        ``n_times``, or one less if a mean was subtracted.
+    may_be_larger : bool
+    """
+    of_each = np.sum(noise**2, axis=0)
+    of_pairs = np.sum(np.diff(noise, axis=1) ** 2, axis=0) / 2.0
+    squares = np.concatenate([[of_each.sum()], of_each, of_pairs])
+    sizes = np.full(squares.size, n_free)
+    sizes[0] *= of_each.size
+    above = 1.0 if may_be_larger else chi2.sf(squares, sizes)
+    p_values = np.minimum(above, chi2.cdf(squares, sizes))
+    # All together say how large it is, if they say anything.
+    worst = 0 if p_values[0] < _FALSE_ALARM else int(np.argmin(p_values))
+    if p_values[worst] * (squares.size if worst else 1) >= _FALSE_ALARM:
+        return None
+    return math.sqrt(squares[worst] / sizes[worst])
 
 
 def _leak(passage, released, number):
@@ -865,7 +912,8 @@ class ReplayResult:
 
         That is said of this pair of tables and this seed. In ``n_looked_at`` releases the noise is drawn
         again, and its size, or how often each candidate or category comes out, is compared with what is said.
-        Beyond that, the law of noise is not looked at; neither is what a fit writes to files or sends away.
+        Whether Gaussian noise is normal is looked at in all releases of sums together. Beyond that, the law
+        of noise is not looked at; neither is what a fit writes to files or sends away.
         """
         return not self.findings
 
@@ -1056,7 +1104,11 @@ def _compared(first, second, unseen):
 
 
 def _of_noise(recorder):
-    return [Finding("noise", f"of release {n} is {text}") for n, text in recorder.noises]
+    found = [Finding("noise", f"of release {n} is {text}") for n, text in recorder.noises]
+    normal = np.concatenate(recorder.normal or [np.zeros(0)])
+    if normal.size and kstest(normal, "norm").pvalue < _FALSE_ALARM:
+        found.append(Finding("noise", "is of another law than the normal one, in all releases"))
+    return found
 
 
 def _of_leaks(*listeners):

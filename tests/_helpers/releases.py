@@ -1,7 +1,6 @@
-"""A private mean that is easily broken, for audits that ought to notice."""
+"""A private mean whose audit takes no time and has room for a thousand canaries."""
 
 import math
-import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,58 +14,29 @@ DELTA = 1e-5
 
 
 class Quieter:
-    """A generator of half the noise."""
+    """A generator of a fraction of the noise."""
 
-    def __init__(self, generator):
-        self.generator, self.bit_generator = generator, generator.bit_generator
+    def __init__(self, generator, fraction):
+        self.generator, self.fraction = generator, fraction
+        self.bit_generator = generator.bit_generator
 
     def standard_normal(self, size):
-        return 0.5 * self.generator.standard_normal(size)
+        return self.fraction * self.generator.standard_normal(size)
 
 
 class NoisySum(BaseEstimator):
-    """Releases the sum of rows of norm 1; ``bug`` is what is wrong with it."""
+    """Releases the sum of rows of norm 1, with the fraction of the noise that is drawn."""
 
-    def __init__(self, epsilon=1.0, bug=None, random_state=None):
-        self.epsilon, self.bug, self.random_state = epsilon, bug, random_state
+    def __init__(self, epsilon=1.0, drawn=1.0, random_state=None):
+        self.epsilon, self.drawn, self.random_state = epsilon, drawn, random_state
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None):
         X = np.asarray(X, dtype=float)
         generator, mu = private_generator(self.random_state), gaussian_mu(self.epsilon, DELTA)
-        norms = np.linalg.norm(X, axis=1)
-        norm = norms.max() if self.bug == "bound" else 1.0
-        if self.bug != "clipping":
-            X = X / np.maximum(norms, 1.0)[:, None]
-        if sample_weight is not None:
-            X = (
-                X
-                * (sample_weight if self.bug == "weights" else np.minimum(sample_weight, 1.0))[
-                    :, None
-                ]
-            )
-        noise = (1.0 if self.bug == "factor" else 2.0) * norm / mu * 1.001
-        if self.bug == "noise":
-            noise *= 0.5
-        source = Quieter(generator) if self.bug == "draws" else generator
-        total = X.sum(axis=0)
-        if self.bug == "step" and total[0] < 0:
-            release_vector(total, 1e6, generator, mu=1e-9)
-        if self.bug == "shape" and total[0] < 0:
-            total = np.append(total, 0.0)
-        if self.bug == "warning" and (norms > 1.0).any():
-            warnings.warn("rows are long", stacklevel=2)
-        if self.bug == "error" and (norms > 1.0).any():
-            raise ValueError("rows are long")
-        self.total_ = release_vector(total, noise, source, mu=mu)
-        if self.bug == "twice":
-            release_vector(total, noise, generator, mu=mu)
-        if self.bug == "own noise":
-            self.total_ = X.sum(axis=0) + noise * generator.standard_normal(X.shape[1])
-        if self.bug == "output":
-            self.largest_ = norms.max()
-        self.privacy_cost_ = PrivacyCost(
-            "replace_one", mu=mu * (2.0 if self.bug == "charge" else 1.0)
-        )
+        total = (X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]).sum(axis=0)
+        noise = 2.0 / mu * 1.001
+        self.total_ = release_vector(total, noise, Quieter(generator, self.drawn), mu=mu)
+        self.privacy_cost_ = PrivacyCost("replace_one", mu=mu)
         self.spent_delta_ = DELTA
         return self
 
@@ -75,5 +45,5 @@ class NoisySum(BaseEstimator):
 
 
 def score(fitted, canaries):
-    """Correlate what was released with the canaries."""
+    """Correlations of what was released with the canaries."""
     return (canaries.X_in - canaries.X_out) @ fitted.total_ / math.sqrt(2.0)

@@ -37,10 +37,10 @@ def axes():
     return Canaries(rows, -rows)
 
 
-def run(bug=None, **options):
+def run(drawn=1.0, **options):
     table = np.zeros((5, N_CANARIES))
     given = {"canaries": axes(), "score": score, "random_state": 0, **options}
-    return audit_fit(NoisySum(4.0, bug=bug), table, **given)
+    return audit_fit(NoisySum(4.0, drawn), table, **given)
 
 
 def test_one_run_with_many_canaries_finds_part_of_what_is_spent():
@@ -54,7 +54,7 @@ def test_one_run_with_many_canaries_finds_part_of_what_is_spent():
 
 
 def test_half_the_noise_is_found_by_one_run():
-    assert run("draws").contradicts
+    assert run(0.5).contradicts
     right = run(n_runs=2)
     assert not right.contradicts and right.n_scores == 2 * N_CANARIES
 

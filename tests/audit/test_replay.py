@@ -8,6 +8,7 @@ import pytest
 from releases import NoisySum
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from small_tables import ACROSS, FAR, N, X, Y, logistic
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -24,59 +25,8 @@ from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import DPMH, OPS, SGLD, NoiseAware
 from skdpbayes.samplers.statistics import release
 
-N = 60
-rng = np.random.default_rng(0)
-X = rng.uniform(-0.5, 0.5, (N, 2))
-X[0] = 1.0, 0.0
-Y = np.arange(N) % 2
-Y[0] = 1
-P = rng.random(N)
-FAR, ACROSS = np.array([-1.0, 0.0]), np.array([0.0, 1.0])
+P = np.random.default_rng(1).random(N)
 TEXT = np.where(X > 0, "a", "b").astype(object)
-
-
-def logistic(**options):
-    return DPBayesianLogisticRegression(
-        2.0, **{"data_norm": 1.0, "classes": [0, 1], "n_draws": 5, **options}
-    )
-
-
-# Planted bugs, the kind of what is found, and the record that shows it.
-BUGS = {
-    "noise": ("sensitivity", FAR),
-    "draws": ("noise", FAR),
-    "clipping": ("sensitivity", 10 * FAR),
-    "factor": ("sensitivity", FAR),
-    "bound": ("releases", 10 * FAR),
-    "step": ("releases", 100 * FAR),
-    "shape": ("releases", 100 * FAR),
-    "warning": ("warning", 10 * FAR),
-    "error": ("error", 10 * FAR),
-    "twice": ("cost", FAR),
-    "charge": ("not covered", FAR),
-    "own noise": ("output", FAR),
-    "output": ("output", 10 * FAR),
-}
-
-
-@pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(bug):
-    kind, record = BUGS[bug]
-    table = X.copy()
-    if bug in ("step", "shape"):  # Clipped rows may have any sum.
-        table = np.abs(X) * 0.01
-    assert replay(NoisySum(), table, None, record).passed
-    result = replay(NoisySum(bug=bug), table, None, record)
-    assert kind in {one.kind for one in result.findings}, str(result)
-    assert not result.passed and bool(result.violations) == (kind != "not covered")
-
-
-def test_weights_above_their_maximum_are_found():
-    weights = np.ones(N)
-    record = {"X": FAR, "sample_weight": 50.0}
-    assert replay(NoisySum(), X, None, record, sample_weight=weights).passed
-    result = replay(NoisySum(bug="weights"), X, None, record, sample_weight=weights)
-    assert [one.kind for one in result.violations] == ["sensitivity"]
 
 
 @pytest.mark.parametrize("last", [NoisySum(), None], ids=["a sum", "a model"])

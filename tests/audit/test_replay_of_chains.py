@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from small_tables import RECORDS, N, X, Y, logistic
 
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes import DPBayesianMLPClassifier
 from skdpbayes._compute.gradients import sums_at
 from skdpbayes._mechanisms import audit_hook
 from skdpbayes._mechanisms.audit_hook import observe_releases, step_charges
@@ -15,21 +16,6 @@ from skdpbayes.audit._replay import Recorder
 from skdpbayes.samplers import SGFS, SGHMC, SGLD, SGNHT, BayesByBackprop, variational
 from skdpbayes.samplers.langevin import chains, fisher
 from skdpbayes.samplers.noise import release_moment
-
-N = 60
-rng = np.random.default_rng(0)
-X = rng.uniform(-0.5, 0.5, (N, 2))
-X[0] = 1.0, 0.0
-Y = np.arange(N) % 2
-Y[0] = 1
-# The opposite row with the same label, the same row with the other one, and a row longer than they may be.
-RECORDS = [(-X[0], 1), (X[0], 0), (np.array([0.0, 30.0]), 0)]
-
-
-def logistic(sampler, **options):
-    """Return a small model that knows what is public."""
-    known = {"data_norm": 1.0, "classes": [0, 1], "n_draws": 5}
-    return DPBayesianLogisticRegression(2.0, sampler=sampler, **known, **options)
 
 
 def seen(sampler):
