@@ -270,7 +270,7 @@ def run_on_shard(function, shard, *args):
         with suppress_fp_warnings(), single_threaded_blas():
             return function(shard, *args)
     except Exception as error:
-        if getattr(function, "says_why", False):
+        if getattr(function, "has_sanitized_errors", False):
             return Failed(error)
         return Failed(RuntimeError(f"a task of a worker ended with {type(error).__name__}."))
 

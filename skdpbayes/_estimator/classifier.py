@@ -238,7 +238,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         n_features : int
             Number of columns.
         n_classes : int, default=2
-            Number of labels; ignored if ``classes`` is given.
+            Number of labels, on which time and intervals depend; ignored if ``classes`` is given.
 
         Returns
         -------

@@ -389,12 +389,12 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:
         classes = labels_of(candidate, train)
-    scorer._check(candidate, classes, None if y is None else test)
     if n_columns is not None and not is_private_pipeline(candidate):
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
         n_classes = n_classes if classes is None else len(classes)
         cost = planned_cost(final, plan.n_train, n_columns, n_classes)
         refuse_unless_covered(cost, plan, final)
+    scorer._check(candidate, classes, None if y is None else test)
 
 
 def _rehearse_whole(candidate, plan, X, y, exposure, groups):

@@ -53,7 +53,7 @@ def test_a_plan_sees_public_quantities_only():
     d=st.integers(1, 60),
     n=st.floats(0.0, 7.5).map(lambda power: int(10**power)),
     epsilon=st.floats(-2.0, 1.3).map(lambda power: 10**power),
-    pure_events=st.booleans(),
+    pure=st.booleans(),
     relation=st.sampled_from(RELATIONS),
     precision=st.sampled_from([0.05, 1.0, 40.0]),
     gradient_bound=st.sampled_from([0.3, 4.0]),
