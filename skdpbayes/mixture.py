@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
 from ._arguments import Interval, check_sizes
@@ -21,9 +22,10 @@ from ._data.columns import refuse_weights
 from ._data.read import read_table
 from ._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, released_bounds
 from ._estimator.mixture import COVARIANCE_DIMS, MixtureDraws, MixtureDrawsMixin
+from ._estimator.model_checks import LARGEST_TRACE_SHARE
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .models.mixture import MixtureModel, make_mixture, remote_mixture, unpack_mixture
-from .privacy.deferred_warnings import warns_last
+from .privacy.deferred_warnings import warn, warns_last
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
 
@@ -366,4 +368,25 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             # Draws around one mode share their labels, and later draws must have the same.
             order = np.argsort(-weights.mean(axis=0), kind="stable")
         self._summarise(weights, means, factors, order)
+        share = self._mean_square_length() / self.data_norm_**2
+        if plan.norm is None and share > LARGEST_TRACE_SHARE:
+            warn(
+                f"squares of lengths of rows are {min(share, 1.0):.0%} of those that data_norm="
+                f"{self.data_norm_:.3g} allows, by the fitted components: unless rows were scaled to this "
+                "length on purpose, most are clipped, and components are those of clipped rows. Scale the "
+                "columns, set data_norm to a public bound that most rows keep, or data_norm='auto'; fitting "
+                "again spends budget again.",
+                ConvergenceWarning,
+            )
         return self
+
+    def _mean_square_length(self):
+        """The mean of ``|x|^2`` under the fitted components."""
+        covariances = self.covariances_
+        traces = {
+            "spherical": lambda: covariances * self.means_.shape[1],
+            "diag": lambda: covariances.sum(axis=1),
+            "tied": lambda: np.trace(covariances),
+            "full": lambda: np.trace(covariances, axis1=1, axis2=2),
+        }[self.covariance_type]()
+        return float(self.weights_ @ ((self.means_**2).sum(axis=1) + traces))

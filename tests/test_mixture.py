@@ -1,6 +1,7 @@
 """DPGaussianMixturePosterior as its users meet it."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -391,3 +392,15 @@ def test_tables_that_say_nothing_still_have_a_posterior(epsilon, kind):
             2, epsilon=epsilon, covariance_type=covariance_type, n_draws=20, random_state=0
         ).fit(table)
         assert all(np.isfinite(part).all() for part in fit.posterior_samples_)
+
+
+@pytest.mark.parametrize("kind", ["spherical", "diag", "tied", "full"])
+def test_rows_beyond_the_norm_are_told(kind):
+    rng = np.random.default_rng(0)
+    far = rng.choice([-2.0, 2.0], size=(4000, 1)) + 0.3 * rng.normal(size=(4000, 2))
+    for rows, is_told in ((far, True), (0.3 * far, False)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = DPGaussianMixturePosterior(2, epsilon=3.0, covariance_type=kind, random_state=0)
+            model.fit(rows)
+        assert any("most are clipped" in str(one.message) for one in caught) == is_told

@@ -88,7 +88,7 @@ _NAMED = 6
 # Largest eigenvalue of the second moment over its trace, beyond which all rows lie along one direction.
 _LARGEST_DIRECTION_SHARE = 0.94
 # Trace of the second moment over data_norm^2, beyond which rows are clipped.
-_LARGEST_TRACE_SHARE = 0.9
+LARGEST_TRACE_SHARE = 0.9
 
 
 def model_checks(draws, model, plan, released, names):
@@ -407,7 +407,7 @@ def clipped(released, model, plan):
     binary. Nothing is said of a norm that was chosen privately.
     """
     share = released.get("share_of_norm", 0.0)
-    if plan.norm is not None or share < _LARGEST_TRACE_SHARE:
+    if plan.norm is not None or share < LARGEST_TRACE_SHARE:
         return ()
     return (
         f"by the released second moment, squares of lengths of rows are at least {share:.0%} of those that "
