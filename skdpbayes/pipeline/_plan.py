@@ -16,10 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from .._arguments import is_number, planned_size
 from ..exceptions import PrivacyWarning, SeedWarning
 from ..preprocessing import DPImputer, DPQuantileScaler
-from ..privacy.budget import Budget, default_delta
+from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
 from ..privacy.cost import PrivacyCost
-from ..privacy.deferred_warnings import take_warnings, warn
+from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn
 from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
@@ -281,12 +281,13 @@ def emit_plan_warnings(plan, steps):
 
 def tell_of_steps(pipeline, plan):
     """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
+    of_pipeline = too_large_delta(plan.budget, plan.n_samples)
     for path, step, _ in leaves(pipeline):
         for text, category in take_warnings(step):
-            text = f"{path}: {text}"
-            # A pipeline speaks of all seeds at once, before it is charged.
-            if text not in plan.warnings and category is not SeedWarning:
-                warn(text, category)
+            # A pipeline speaks of its delta, and of all seeds at once, before it is charged.
+            is_said = text in of_pipeline or f"{path}: {text}" in plan.warnings
+            if not is_said and category is not SeedWarning:
+                warn(f"{path}: {text}", category)
 
 
 _FINAL_SHARE = 0.8
@@ -420,6 +421,14 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     -------
     plan : PipelinePlan
     """
+    with ignored_warnings():  # Of a step that is planned again and again.
+        plan = _plan_pipeline(pipeline, n_samples, n_columns, header, labels)
+    for text in too_large_delta(plan.budget, plan.n_samples):
+        warn(text, PrivacyWarning)
+    return plan
+
+
+def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
     for _, step in pipeline.steps:
         refuse_hidden(step)
     spending = [

@@ -142,3 +142,10 @@ def test_exposure_and_groups_work_together_in_every_pipeline():
         dpbayesianpoissonregressor__exposure=exposure,
     )
     assert plain[-1].privacy_cost_.neighboring_relation == "replace_one_person"
+
+
+def test_a_large_delta_is_told_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scaled(delta=0.05).fit(X, Y)
+    assert sum("delta=0.05" in str(one.message) for one in caught) == 1
