@@ -87,7 +87,7 @@ def oracle_width(clf, rows, theta, family):
     """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
     posterior = clf.released_["posterior"]
     given, transform = posterior.surrogate, posterior.transform
-    score_discrepancy, f = given.score_discrepancy, given.population.change(given.start[None])
+    score_discrepancy, f = given.score_discrepancy, given.synthetic_design.change(given.start[None])
     onto, shares = score_discrepancy.parts
     away = np.sum((f - score_discrepancy.centre) ** 2 / score_discrepancy.squares)
     of_score = np.mean((f @ onto) ** 2 @ shares + away * score_discrepancy.change)

@@ -259,7 +259,7 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
     )
     noise = norm / (np.sqrt(LABEL_SHARE) * mu)
     labels = (y - 0.5) @ rows + noise * generator.standard_normal(length)
-    looks, scales = [], prior.usual
+    looks, scales = [], prior.prior_mode
 
     def surrogate():
         last = looks[-1][0] if looks else np.zeros(length)
