@@ -210,10 +210,10 @@ def test_half_the_noise_of_a_sampler_is_found(name, monkeypatch):
 @pytest.mark.nightly
 def test_rows_that_are_not_shortened_are_found(monkeypatch):
     """In coordinates that whiten, rows are longer than the norm that noise is for."""
-    found = release.mapped
+    found = release.map_records
     monkeypatch.setattr(
         release,
-        "mapped",
+        "map_records",
         lambda change, target, transform, norm, **options: found(
             change, target, transform, 1e9, **options
         ),
