@@ -19,7 +19,7 @@ from ..preprocessing import DPImputer, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
 from ..privacy.cost import PrivacyCost
-from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn
+from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, warn
 from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
@@ -421,7 +421,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     -------
     plan : PipelinePlan
     """
-    with ignored_warnings():  # Of a step that is planned again and again.
+    with ignored_own_warnings():  # Of a step that is planned again and again.
         plan = _plan_pipeline(pipeline, n_samples, n_columns, header, labels)
     for text in too_large_delta(plan.budget, plan.n_samples):
         warn(text, PrivacyWarning)

@@ -175,14 +175,20 @@ def take_warnings(owner: Any) -> tuple[tuple[str, type[Warning]], ...]:
 
 
 @contextmanager
-def ignored_warnings():
-    """Ignore all warnings of the body, but for those that prepaid fits leave on estimators."""
+def ignored_own_warnings():
+    """Ignore what this package warns of in the body, and leave filters alone, which threads share."""
     token = _current.set(_Fit(object(), is_ignored=True))
     try:
-        with _first_filter("ignore", _Ignored):
-            yield
+        yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def ignored_warnings():
+    """Ignore all warnings of the body, but for those that prepaid fits leave on estimators."""
+    with ignored_own_warnings(), _first_filter("ignore", _Ignored):
+        yield
 
 
 def _show(fit):
