@@ -35,7 +35,7 @@ from skdpbayes.samplers.base import samplers_by_name
 
 N = 3000
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
-RARE = (np.arange(N) < 3).astype(int)
+RARE = (np.arange(N) < 1).astype(int)
 COMPLETE = "The fit is complete and can be used. Its cost is spent"
 
 
