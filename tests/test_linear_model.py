@@ -71,6 +71,7 @@ def test_every_fitted_attribute_is_public(binary):
         "classes_",
         "coef_",
         "data_norm_",
+        "importance_weights_",
         "intercept_",
         "n_features_in_",
         "n_iter_",

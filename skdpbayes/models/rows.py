@@ -8,8 +8,14 @@ A target carries the fields of its rows itself (numba's parallel loops take no n
 ``traced_rows`` puts them together again.
 """
 
+import os
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import scipy.sparse as sp
 from llvmlite import ir
@@ -21,7 +27,6 @@ from .._errors import doubles, reraise_if_safe, sanitize_errors, suppress_fp_war
 from .._jit import compilable, compiled_for
 from .._typing import MatrixLike
 from .base import implements, record
-from .threads import of_chunks
 
 _FAST = {"fastmath": {"reassoc", "contract", "nsz"}}
 
@@ -398,3 +403,51 @@ def _times(X, scale):
     X = X.copy()
     X.data = X.data * np.repeat(scale, np.diff(X.indptr)).astype(X.dtype)
     return X
+
+
+# Chunks of rows, shared out among threads, which wait for the next table.
+
+# Entries of a table below which threads cost more than they save.
+_WORTH_THREADS = 1_000_000
+
+# By numbers of threads. A process that was forked has none of them.
+_pools: dict[int, ThreadPoolExecutor] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def of_chunks(function, n_rows, n_chunks, n_entries):
+    """The results of a function for chunks of rows, in their order.
+
+    Parameters
+    ----------
+    function : callable
+        Of the numbers of a chunk's first row and of the one after its last.
+    n_rows, n_chunks : int
+    n_entries : int
+        How large the table is.
+    """
+    ends = [n_rows * k // n_chunks for k in range(n_chunks + 1)]
+    waiting, results = deque(range(n_chunks)), {}
+
+    def work():
+        while waiting:
+            try:
+                chunk = waiting.popleft()
+            except IndexError:  # Another thread was faster.
+                return
+            results[chunk] = function(ends[chunk], ends[chunk + 1])
+
+    n_threads = min(numba.get_num_threads(), n_chunks) if n_entries >= _WORTH_THREADS else 1
+    if n_threads == 1 or threading.current_thread() is not threading.main_thread():
+        work()
+    else:
+        pool = _pools.get(n_threads) or _pools.setdefault(n_threads, ThreadPoolExecutor(n_threads))
+        # numpy's error state lives in the context, so run workers in a copy of it.
+        jobs = [pool.submit(copy_context().run, work) for _ in range(n_threads)]
+        try:
+            for job in jobs:
+                job.result()
+        finally:
+            waiting.clear()
+    return [results[chunk] for chunk in range(n_chunks)]

@@ -20,8 +20,7 @@ import scipy.sparse as sp
 from .._errors import suppress_fp_warnings
 from .kernels import logistic_sums, moment, squared_lengths
 from .kernels import moment as moment_of
-from .rows import read_only
-from .threads import of_chunks
+from .rows import of_chunks, read_only
 
 # Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
 #

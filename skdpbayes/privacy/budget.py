@@ -15,9 +15,9 @@ from ..exceptions import BudgetExceededError
 from .conversions import (
     LARGEST_EPSILON,
     LEAST_EPSILON,
+    SMALLEST_DELTA,
     TooSmallBudget,
     boundary,
-    check_delta,
     decimal_exact,
     gaussian_epsilon,
     gaussian_mu,
@@ -142,6 +142,19 @@ def check_ceiling(plan):
         raise BudgetExceededError(
             f"the plan costs epsilon = {plan.cost.epsilon(asked.delta):.10g} at delta = {asked.delta:g}, "
             f"and was made for at most {asked.epsilon:.10g}: correct what planned it. Nothing was read."
+        )
+
+
+def check_delta(delta):
+    """Raise a ValueError if a budget may not have this delta."""
+    if not 0 <= delta < 1:
+        raise ValueError(
+            f"delta must be in [0, 1), got {delta}: choose it well below 1 / n_samples."
+        )
+    if 0 < delta < SMALLEST_DELTA:
+        raise ValueError(
+            f"delta must be 0 or at least {SMALLEST_DELTA:g}, got {delta}: take delta=0 for pure "
+            "differential privacy, or a larger delta."
         )
 
 

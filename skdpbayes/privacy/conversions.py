@@ -28,19 +28,6 @@ from scipy.special import log_ndtr
 SMALLEST_DELTA = 1e-300
 
 
-def check_delta(delta):
-    """Raise a ValueError if a budget may not have this delta."""
-    if not 0 <= delta < 1:
-        raise ValueError(
-            f"delta must be in [0, 1), got {delta}: choose it well below 1 / n_samples."
-        )
-    if 0 < delta < SMALLEST_DELTA:
-        raise ValueError(
-            f"delta must be 0 or at least {SMALLEST_DELTA:g}, got {delta}: take delta=0 for pure "
-            "differential privacy, or a larger delta."
-        )
-
-
 def round_down_delta(part):
     """A part of a delta; 0 if it has lost digits, at which every epsilon is larger."""
     return part if part >= sys.float_info.min else 0.0

@@ -52,6 +52,17 @@ from .plan import (
 _PACKAGE = __name__.rpartition(".")[0]
 
 
+def _named_samplers():
+    """Yield (name, class) of samplers, loading one module after the other."""
+    for module in iter_modules(import_module(_PACKAGE).__path__):
+        if module.name.startswith("_"):
+            continue
+        room = import_module(f"{_PACKAGE}.{module.name}")
+        for kind in (getattr(room, name) for name in getattr(room, "__all__", ())):
+            if isinstance(vars(kind).get("name"), str):
+                yield kind.name, kind
+
+
 @cache
 def samplers_by_name():
     """A read-only mapping of {name: class} of the package's samplers, in alphabetical order.
@@ -59,17 +70,10 @@ def samplers_by_name():
     A class that wraps another sampler has the name of that sampler, and is left out.
     """
     kinds: dict[str, Any] = {}
-    for module in iter_modules(import_module(_PACKAGE).__path__):
-        if module.name.startswith("_"):
-            continue
-        room = import_module(f"{_PACKAGE}.{module.name}")
-        for kind in (getattr(room, name) for name in getattr(room, "__all__", ())):
-            if isinstance(vars(kind).get("name"), str):
-                if kind.name in kinds:
-                    raise TypeError(
-                        f"{kinds[kind.name]} and {kind} have the same name, {kind.name!r}"
-                    )
-                kinds[kind.name] = kind
+    for name, kind in _named_samplers():
+        if name in kinds:
+            raise TypeError(f"{kinds[name]} and {kind} have the same name, {name!r}")
+        kinds[name] = kind
     return MappingProxyType(dict(sorted(kinds.items())))
 
 
@@ -114,12 +118,13 @@ def resolve_sampler(sampler: Any) -> Any:
         )
     if not isinstance(sampler, str):
         return sampler
-    if sampler not in samplers_by_name():
-        raise ValueError(
-            f"sampler={sampler!r} is not known: take one of {samplers_with()}, or an object of "
-            "skdpbayes.samplers."
-        )
-    return samplers_by_name()[sampler]()
+    for name, kind in _named_samplers():
+        if name == sampler:  # Modules behind it are not loaded.
+            return kind()
+    raise ValueError(
+        f"sampler={sampler!r} is not known: take one of {samplers_with()}, or an object of "
+        "skdpbayes.samplers."
+    )
 
 
 # Which samplers take a linear model, by what they say of themselves.

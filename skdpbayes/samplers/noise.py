@@ -23,10 +23,18 @@ from numba import types
 
 from .._jit import compilable, compiled_for
 from .._mechanisms.audit_hook import ReleaseEvent, audited_release
+from ..models import MOMENT_ROWS
 from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.losses import SampledGaussian, sensitivity_factor
-from ..privacy.rounding import LARGEST_UNITS, LATTICE_BITS, lattice_spacing, on_lattice
+from ..privacy.rounding import (
+    LARGEST_UNITS,
+    LATTICE_BITS,
+    UNIT_ROUNDOFF,
+    covered_records,
+    lattice_spacing,
+    on_lattice,
+)
 
 
 @compilable
@@ -64,6 +72,18 @@ def release_vector(values, noise_scales, generator, mu=None, is_joint=False):
 
     passage = ReleaseEvent("gaussian", values, noise_scales, mu, is_joint)
     return audited_release(passage, release, generator)
+
+
+def moment_noise(bounds, n_samples, budget, multiplier):
+    """The deviation of the noise on a second moment's diagonal, at a noise multiplier."""
+    if multiplier == 0:
+        return 0.0
+    records = covered_records(n_samples, budget.neighboring_relation)
+    # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
+    chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
+    sums = 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records
+    sensitivity = math.sqrt(budget.sensitivity_factor) * bounds.row_norm**2 * sums
+    return sensitivity / sensitivity_after_rounding(multiplier, bounds.block_length**2)
 
 
 def release_moment(moment, noise_scale, generator, mu=None, is_joint=False):

@@ -6,9 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from skdpbayes.models import Logistic, threads
+from skdpbayes.models import Logistic
+from skdpbayes.models import rows as clipped_rows
 from skdpbayes.models.kernels import logistic_sums, moment, squared_lengths
-from skdpbayes.models.threads import of_chunks
+from skdpbayes.models.rows import of_chunks
 
 # Below, at and above multiples of the rows and columns that are summed together.
 SHAPES = [(0, 3), (1, 1), (5, 8), (64, 7), (67, 9), (300, 16), (301, 25)]
@@ -66,8 +67,8 @@ def ends_of_chunks(n_rows=10):
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(clipped_rows, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(clipped_rows.numba, "get_num_threads", lambda: 2)
 
 
 def test_chunks_come_in_their_order(two_threads):

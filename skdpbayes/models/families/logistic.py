@@ -347,3 +347,8 @@ for _class in (DenseSoftmax, SparseSoftmax):
     implements(n_examples, _class)(count_responses)
     implements(add_gradient, _class)(_add_gradient)
     implements(loss_differences, _class)(_loss_differences)
+
+
+def classifier(n_classes: int) -> Logistic | Softmax:
+    """The family of a response with some number of classes."""
+    return Logistic() if n_classes == 2 else Softmax(n_classes)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from ..._data.shards import map_records, total
 from ..._linalg import eigh, eigvalsh, solve
-from ...models import MOMENT_ROWS, second_moment
+from ...models import second_moment
 from ...models.sums import curvature_bound, loss_and_derivatives, reweighted
 from ...privacy.conversions import boundary
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
@@ -27,7 +27,7 @@ from ..base import (
     resolve_auto,
     resolved_batch_size,
 )
-from ..noise import OfBlocks, path_multiplier, release_moment, sensitivity_after_rounding
+from ..noise import OfBlocks, moment_noise, path_multiplier, release_moment
 from ..plan import Plan, chain_length, check_linear, most_steps, number_of_draws
 from .chains import run_underdamped
 from .plan import PriorGeometry, check_batches
@@ -339,18 +339,6 @@ def _default_steps(bounds, budget, rate):
         steps = STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION)
     # As many passes over the table, or batches would heat the draws.
     return math.ceil(steps if rate == 1 else min(steps / rate, most_steps(rate)[1]))
-
-
-def moment_noise(bounds, n_samples, budget, multiplier):
-    """The deviation of the noise on a second moment's diagonal, at a noise multiplier."""
-    if multiplier == 0:
-        return 0.0
-    records = covered_records(n_samples, budget.neighboring_relation)
-    # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
-    chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
-    sums = 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records
-    sensitivity = math.sqrt(budget.sensitivity_factor) * bounds.row_norm**2 * sums
-    return sensitivity / sensitivity_after_rounding(multiplier, bounds.block_length**2)
 
 
 @options()

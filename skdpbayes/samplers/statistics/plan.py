@@ -24,8 +24,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ...privacy.cost import PrivacyCost
-from ..langevin.fisher import moment_noise
-from ..noise import sensitivity_after_rounding
+from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
 from .sensitivity import FREE, free_curvature, joint_multiplier, look_precision
 
