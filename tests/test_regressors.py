@@ -76,7 +76,7 @@ def test_a_chain_of_counts_names_the_calibrated_sampler():
     named = r"their level\. sampler='clipped_residuals' gives calibrated draws, for counts that vary about as"
     with pytest.warns(UserWarning, match=named + r" Poisson's law says\.$"):
         model.posterior_interval()
-    # With exposures counts may be of survival, which has another law than looks take.
+    # With exposures counts may be of survival, which has another law than noisy sums take.
     model = poisson().fit(np.zeros((200, 1)), np.ones(200), exposure=np.ones(200))
     with pytest.warns(UserWarning, match=named + ".*, but not of survival"):
         model.posterior_interval()

@@ -236,7 +236,7 @@ def posterior_disclosures(estimator):
 
     Returns
     -------
-    facts : tuple of Fact
+    facts : tuple of Disclosure
     """
     return (
         *_norm(estimator),

@@ -4,7 +4,7 @@
 
 over draws is below ``a`` with a probability of at most ``2 a`` if the prior is right (Meng, "Posterior
 predictive p-values", Annals of Statistics 1994). Released labels are compared with what the prior predicts,
-too (`samplers.noise_aware.predictive`): draws say more where labels do, and labels where draws follow the
+too (`prior_predictive_p_values`): draws say more where labels do, and labels where draws follow the
 prior. How far their length does is told by ``d E[log |theta|] / d log s = Cov[log |theta|, Q]`` (Kallioinen,
 Paananen, Bürkner and Vehtari, "Detecting and diagnosing prior and likelihood sensitivity with
 power-scaling", Statistics and Computing 2024).
@@ -196,7 +196,7 @@ def skewed_errors(released):
 
 
 def inconsistent_releases(released):
-    """Whether looks contradict each other, more than noise may do."""
+    """Whether noisy sums contradict each other, more than noise may do."""
     square, n = released.get("contradiction", 0.0), released.get("contradiction_of", 0)
     return square > _INCONSISTENT_CHI2 and chi2.sf(n * square, n) < _INCONSISTENT_P_VALUE
 

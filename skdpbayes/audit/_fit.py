@@ -2,8 +2,8 @@
 
     b_i ~ Bernoulli(1/2),     table = rows and the forms b of the canaries,     fit,     guess b
 
-A run has as many coins as canaries (`_one_run`); with one canary, runs are independent releases from two
-tables, and their scores are compared (`_scores`).
+A run has as many coins as canaries (`epsilon_of_scores`, `mu_of_scores`); with one canary, runs are independent
+releases from two tables, and their scores are compared (`audit_scores`).
 """
 
 import math
@@ -226,7 +226,7 @@ def _learnt(released, canaries):
 #
 # for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon,
 # delta)-private where one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1)
-# training run", NeurIPS 2023, Theorem 5.2). Claims of ``mu`` are in `_ranked_guesses`.
+# training run", NeurIPS 2023, Theorem 5.2). Claims of ``mu`` are in `mu_of_scores`.
 #
 # Runs are independent: ``m`` and ``r`` are added up, because turning a coin changes a single run.
 

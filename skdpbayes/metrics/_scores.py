@@ -1,6 +1,6 @@
 """Private means of bounded numbers: accuracy, log loss, Brier score, errors of predicted numbers.
 
-mean of u(row), in [0, 1], released as `_bounded_mean` says
+mean of u(row), in [0, 1], with noise as the comment below says
 """
 
 import math
@@ -52,7 +52,7 @@ from ._base import (
 # ``n`` is private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm,
 # and whose sum is a noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on
 # ``sum u_i^2``, for the interval only. Of persons with several rows, ``u_i`` is the mean over all
-# rows of a person, as in `_persons`.
+# rows of a person, as in `means_of`.
 
 
 UNIT = 2**24

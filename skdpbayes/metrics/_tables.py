@@ -4,7 +4,7 @@
 
 Each row is in one cell. Under ``add_or_remove_one`` the table changes by 1 in L1 norm; under ``replace_one``
 by 2, as one count increases by 1 and another decreases by 1. A person with several rows adds parts of 1
-(`_persons`), and moves a table as far as a row would.
+(`means_of`), and moves a table as far as a row would.
 """
 
 import math
@@ -315,7 +315,7 @@ def _interval_of_share(count, total, n_part, n_whole, noise, level):
 # and by at most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P``
 # change, by 1. Noise of scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for
 # ``P``, which is released at no extra cost. Of persons with several rows, one row each is drawn and
-# ranked, as in `_persons`.
+# ranked, as `PrivacyUnits` says.
 
 
 @score_function(

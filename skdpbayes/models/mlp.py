@@ -23,7 +23,7 @@ precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; records are i
 
 That needs a record's clipped gradient to be the same, to the last bit, in any chunk and at any place of it.
 It is: its activations, errors, norm and weight come of single operations of IEEE 754 on its own row and on
-``theta``, in an order that is written down here and in `_single_precision`. No ``fastmath`` flag lets the
+``theta``, in an order that is written down here and in `single_precision`. No ``fastmath`` flag lets the
 compiler reassociate or contract them, so that a loop's vectors and its remainder agree, and no library
 computes any of them.
 """

@@ -5,7 +5,7 @@ the constant ``b`` if there is an intercept. Neither is ever written out: no cop
 made, so memory-mapped and sparse tables stay what they are.
 
 A target carries the fields of its rows itself (numba's parallel loops take no nested tuples), and
-``traced_rows`` puts them together again.
+`rows_of` puts them together again.
 """
 
 import os

@@ -82,7 +82,7 @@ class Block:
         return isinstance(self.rows, np.ndarray)
 
     def logistic_sums(self, theta, centres, weights, curvature):
-        """The sums of `products.logistic_sums`, the first in one block."""
+        """The sums of `kernels.logistic_sums`, the first in one block."""
         given = self.rows, self.scale, self.constant
         gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
         return gradient[None], matrix

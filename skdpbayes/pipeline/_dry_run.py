@@ -78,7 +78,7 @@ def dry_run(step, X, y=None, params=None, fixed=()):
 
     Returns
     -------
-    rehearsal : Rehearsal
+    rehearsal : DryRun
 
     Raises
     ------

@@ -55,7 +55,7 @@ class StepDisclosure(NamedTuple):
 
     Attributes
     ----------
-    facts : tuple of Fact, default=()
+    facts : tuple of Disclosure, default=()
     proof : str, default=""
         The propositions by which its cost is known.
     """

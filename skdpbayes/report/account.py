@@ -41,7 +41,7 @@ class Step(NamedTuple):
     epsilon : float or None
         Of the step alone, at the report's delta.
     cost : PrivacyCost or None
-    about : About
+    about : StepDisclosure
     does : str
         In a sentence.
     columns : tuple of str, int or None

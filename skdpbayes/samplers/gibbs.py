@@ -3,8 +3,8 @@
     z_i | theta ~ r(x_i),      w, m, Lambda | z            by their conditional laws
     beta | s, tau,     s | beta,     tau | beta            of a normal linear model
 
-`conditionals` has the laws of mixtures, over which `core` sweeps; `normal` has those of a linear model, and
-`plan` says how often.
+`draw_parameters` has the laws of mixtures, over which `run_gibbs` sweeps; `run_normal` sweeps over those of a
+linear model, and `plan_gibbs` and `plan_normal` say how often.
 """
 
 import math
@@ -511,7 +511,7 @@ class Gibbs(Sampler):
 
 # Gibbs sampling: sweeps over the table from a start that a search without noise finds.
 #
-#     z_i | theta ~ r(x_i),      theta | z     (`conditionals`)
+#     z_i | theta ~ r(x_i),      theta | z     (`draw_parameters`)
 #
 # Rows keep their allocations, which are drawn anew at the next sweep: only sums over the rows of each
 # component come back, wherever the rows are (`skdpbayes.models.mixture`).

@@ -2,8 +2,8 @@
 
     x -> 4 x / r,    theta by the path's sampler,    z -> s z
 
-`plan` says what the three cost together, `choice` how ``r`` and ``s`` are chosen, by `statistics`; `core`
-does it.
+`plan_network` says what the three cost together, `release_norm` and `release_scale` choose ``r`` and ``s``, and
+`run_network` does all of it.
 """
 
 import math
@@ -185,7 +185,7 @@ def _made(sampler, path, n_samples, budget, cost, share, ranges):
 #
 # The first is ``tanh log(|x_i| / r)``: it sums to zero where ``r`` is a typical norm of rows. The
 # second does where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's
-# own row and label alone, to the last bit (`targets.network.mlp`); they are rounded to multiples of
+# own row and label alone, to the last bit (`skdpbayes.models.mlp`); they are rounded to multiples of
 # ``UNIT`` and summed as integers.
 
 

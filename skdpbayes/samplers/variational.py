@@ -2,7 +2,7 @@
 
     q = N(m, diag(s^2)),    min over m, s of  E_q sum_i ell_i(theta) + tau KL(q || p)
 
-`plan` says what it costs and how its temperature follows, `core` fits it.
+`plan_variational` says what it costs and how its temperature follows, `run_variational` fits it.
 """
 
 import math

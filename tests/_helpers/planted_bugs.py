@@ -333,12 +333,12 @@ def keeps_largest(scaler, X, y=None):
     return scaler
 
 
-def quiet_look(plan, target, generator, verbose):
-    """A run whose last look has a third of the noise."""
+def quiet_sum(plan, target, generator, verbose):
+    """A run whose last noisy sum has a third of the noise."""
     n_released = itertools.count(1)
 
     def release(values, deviation, *others, **options):
-        is_last = next(n_released) == 2 * len(plan.look_multipliers)
+        is_last = next(n_released) == 2 * len(plan.residual_multipliers)
         return vector(values, deviation / 3.0 if is_last else deviation, *others, **options)
 
     with mock.patch.object(sums, "release_vector", release):
@@ -367,8 +367,8 @@ BUGS = {
     "half the noise of clipped residuals": Bug(
         "noise too small", RIDGE, ((sums, "sensitivity_after_rounding", times(2.0, shift)),)
     ),
-    "a third of the noise in one look of many": Bug(
-        "noise too small", RIDGE, ((sums, "run_clipped_residuals", quiet_look),)
+    "a third of the noise in one noisy sum of many": Bug(
+        "noise too small", RIDGE, ((sums, "run_clipped_residuals", quiet_sum),)
     ),
     "Laplace noise of half the size is drawn": Bug(
         "noise too small",

@@ -194,7 +194,7 @@ BROKEN = {
         "longer rows",
         (FAR, 1),
     ),
-    "noise of looks": (release, "sensitivity_after_rounding", halved, "numbers", (FAR, -1.0)),
+    "noise of noisy sums": (release, "sensitivity_after_rounding", halved, "numbers", (FAR, -1.0)),
 }
 
 

@@ -70,8 +70,8 @@ def differences(released, whole, other):
     zero = np.zeros((link.n_blocks, len(transform)))
     sums = [weighted_sums(t, link, None, zero, curvature=False)[0] for t in (table, other)]
     found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / released.label_noise)
-    for looks, which in ((released.looks, 0), (released.curvatures, 1)):
-        for point, _, noise in looks:
+    for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
+        for point, _, noise in noisy_sums:
             theta = point.reshape(link.n_blocks, -1) @ transform.T
             sums = [weighted_scores(t, link, theta, transform)[which] for t in (table, other)]
             moved = sums[0] - sums[1]
@@ -105,7 +105,7 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
         released.run_rounds()
         found = differences(released, target, other)
         # A score and a curvature at one point count together.
-        n_alone = 2 + len(released.looks)
+        n_alone = 2 + len(released.noisy_sums)
         together = found[:n_alone] ** 2
         with_curvature = [2 + k for k, m in enumerate(plan.curvature_multipliers) if m is not None]
         together[with_curvature] += found[n_alone:] ** 2
@@ -145,7 +145,7 @@ def test_noise_is_in_proportion_to_the_largest_weight(table):
         released.release_labels()
         of_labels.append(released.label_noise / released.coordinates.norm)
         released.release(np.full(4, 1e6), 5.0)  # From where nothing is known of probabilities.
-        of_scores.append(released.looks[0].noise / released.coordinates.norm)
+        of_scores.append(released.noisy_sums[0].noise / released.coordinates.norm)
     assert of_moment[1] == pytest.approx(3.0 * of_moment[0])
     assert of_labels[1] == pytest.approx(3.0 * of_labels[0], rel=1e-6)
     assert of_scores[1] == pytest.approx(3.0 * of_scores[0], rel=1e-3)

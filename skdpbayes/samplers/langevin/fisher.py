@@ -2,7 +2,7 @@
 
     A = sum_i z_i z_i^T + noise,    theta = (A / n)^(-1/2) u
 
-`plan` says what it costs and how the matrix decides on the path, `core` does it.
+`plan_fisher` says what it costs, `complete` how the matrix decides on the path, and `run_fisher` does it.
 """
 
 import math

@@ -4,7 +4,7 @@
     u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I),
     theta <- theta + u                                                                       SGHMC, SGNHT
 
-These are their options; `base` makes plans of them, and the chains are in `overdamped` and `underdamped`.
+These are their options. `plan` makes schedules of them, `cost` says what a schedule costs, and `chains` runs it.
 """
 
 import math
@@ -50,9 +50,10 @@ from .plan import (
 # What Langevin samplers share: from options and public numbers to a schedule, and from that to a
 # plan.
 #
-# What is released is a whole path (`all_iterates`), or the last iterates of a few chains
-# (`last_iterate`); `dynamics` says how long steps are, and `schedule` how many there are and at which
-# temperature. `paid_noise` and `clipped` do so for chains whose noise is paid for first.
+# What is released is a whole path (`AllIterates`), or the last iterates of a few chains
+# (`LastIterate`); `Overdamped` and `Underdamped` say how long steps are, and `solve_schedule` how many
+# there are and at which temperature. `schedule_at_noise` and `plan_clipped` do so for chains whose noise
+# is paid for first.
 
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.

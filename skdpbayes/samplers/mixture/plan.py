@@ -15,7 +15,7 @@ phases:
   ``K``.
 
 It is ``mu``-GDP with ``mu^2 = sum_phases T (Delta / sigma)^2``, all of it fixed beforehand. What comes after
-it, `rounds` and `skdpbayes.samplers.gibbs` say.
+it, `RoundsPlan` and `skdpbayes.samplers.gibbs` say.
 """
 
 import math
@@ -35,9 +35,9 @@ from ..plan import Plan
 CELLS = 4
 LLOYD = 2
 SOFT_PASSES = 12
-# Shares of mu^2 of the phases, and of a single component's first look: it needs no search.
+# Shares of mu^2 of the phases, and of a single component's first noisy sum: it needs no search.
 SHARES = {"cells": 0.12, "soft": 0.23}
-SHARE_OF_FIRST_LOOK = 0.05
+SHARE_OF_FIRST_ROUND = 0.05
 # Seconds of a row for each component, and for each entry of its factor: guesses.
 _COMPONENT_SECONDS = 3e-8
 _ENTRY_SECONDS = 3e-9
@@ -120,7 +120,7 @@ def statistics_bounds(model):
 
 def search_shares(model):
     """The phases' shares of ``mu^2``."""
-    return {"cells": SHARE_OF_FIRST_LOOK} if model.n_components == 1 else SHARES
+    return {"cells": SHARE_OF_FIRST_ROUND} if model.n_components == 1 else SHARES
 
 
 def search_phases(model, n_samples, budget):
@@ -206,7 +206,7 @@ def statistics_length(covariance_type, n_features):
 #
 # A record moves statistics in components' own coordinates by at most ``B``, a replaced one by
 # ``sqrt(2) B``, whatever the components are (`scales`). One component needs no search but a first
-# look, and more rounds: its columns may be correlated in ways that only the next round sees.
+# noisy sum, and more rounds: its columns may be correlated in ways that only the next round sees.
 
 
 N_ROUNDS = 6
@@ -335,7 +335,7 @@ class RoundsPlan(MixturePlan):
             chosen = "" if n_components == most else f"{n_components} of "
             lines["components"] = f"{chosen}up to {most}, chosen by what is released"
         lines["steps"] = f"{self.n_steps} rounds in the components' own coordinates"
-        search = SHARE_OF_FIRST_LOOK if len(self.phases) == 1 else sum(SHARES.values())
+        search = SHARE_OF_FIRST_ROUND if len(self.phases) == 1 else sum(SHARES.values())
         lines["spent on"] = f"search {search:.0%}, rounds {1 - search:.0%} of mu^2"
         weights, means, covariances = self.interval_inflation
         lines["intervals"] = (

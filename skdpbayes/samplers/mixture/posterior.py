@@ -4,7 +4,7 @@
     m_k = m0_k + L0_k a_k,      L_k = L0_k T_k,      log N = log N0 + H b,      u = (b, a, log-diagonal T)
 
 A row's expected statistics are linear in the moments ``eta`` of components near the mixture 0, whatever is
-cut off and however components overlap: ``A`` and ``V`` are of simulated rows (`looks`). What is left is a
+cut off and however components overlap: ``A`` and ``V`` are of simulated rows (`noisy_sums`). What is left is a
 normal likelihood ``eta' P eta / 2 - h' eta``, in which ``eta(u)`` is exact, and the prior of
 `skdpbayes.models.mixture`: Dirichlet for weights, normal for means, Wishart or Gamma for precisions. Where
 the size of the table is private, the sum of ``N`` is log-normal around the public one a priori.
@@ -247,7 +247,7 @@ class ConditionalPosterior:
     Attributes
     ----------
     model : MixtureModel
-    at : Reference
+    at : MixtureState
         The mixture 0, in the unit ball.
     precision : ndarray of shape (n_moments, n_moments)
         ``P``.
@@ -518,7 +518,7 @@ def _by_log_diagonal(slope, local):
 #
 #     log p(S | K) - log p(S | K - 1)  <  q log(n) / 2,      S ~ N(E S, V + sigma^2 I)
 #
-# Schwarz's criterion, with the law that statistics have given a mixture (`looks`), noise included, at
+# Schwarz's criterion, with the law that statistics have given a mixture (`noisy_sums`), noise included, at
 # its mode; ``q`` is the number of a component's parameters. It is asked of the pair that looks most
 # like one Gaussian, again and again. Everything is post-processing. Schwarz, "Estimating the
 # dimension of a model", 1978.
@@ -529,7 +529,7 @@ def fewer_components(state, settle, evidence, n_samples):
 
     Parameters
     ----------
-    state : Reference
+    state : MixtureState
     settle : callable
         Of a mixture: that at the mode near it.
     evidence : callable
@@ -596,7 +596,7 @@ class NoisyStatistics(NamedTuple):
 
     Attributes
     ----------
-    reference : Reference
+    reference : MixtureState
         Whose responsibilities and coordinates were used.
     scales : Scales
     sums : ndarray
@@ -631,15 +631,15 @@ def points_for(reference):
     return normal_points(max(N_POINTS, 2 ** (_TIMES * length).bit_length()), d)
 
 
-def gaussian_conditional(model, state, looks, is_size_public, **options):
-    """The `ConditionalPosterior` given some looks, as far as moments are near those of a mixture.
+def gaussian_conditional(model, state, noisy_sums, is_size_public, **options):
+    """The `ConditionalPosterior` given some noisy sums, as far as moments are near those of a mixture.
 
     Parameters
     ----------
     model : MixtureModel
-    state : Reference
+    state : MixtureState
         That mixture.
-    looks : list of NoisyStatistics
+    noisy_sums : list of NoisyStatistics
         Their rows are the same, their noise is not.
     is_size_public : bool
     **options
@@ -649,42 +649,42 @@ def gaussian_conditional(model, state, looks, is_size_public, **options):
     -------
     conditioned : ConditionalPosterior
     """
-    maps, sums, factor, _ = _scaled(state, looks, is_size_public)
+    maps, sums, factor, _ = _scaled(state, noisy_sums, is_size_public)
     scaled = solve(factor, maps.T)
     linear = scaled.T @ solve(factor, sums)
     return ConditionalPosterior(model, state, scaled.T @ scaled, linear, is_size_public, **options)
 
 
-def log_evidence(state, looks, is_size_public):
-    """The log density of looks' statistics given a mixture, up to a constant."""
-    maps, sums, factor, units = _scaled(state, looks, is_size_public)
+def log_evidence(state, noisy_sums, is_size_public):
+    """The log density of noisy sums' statistics given a mixture, up to a constant."""
+    maps, sums, factor, units = _scaled(state, noisy_sums, is_size_public)
     moments = own_moments(state.covariance_type, state.means.shape[1], UNSCALED)
     off = solve(factor, sums - np.outer(state.counts, moments).ravel() @ maps)
     return -0.5 * off @ off - np.log(np.diag(factor)).sum() + np.log(units).sum()
 
 
-def _scaled(state, looks, is_size_public):
+def _scaled(state, noisy_sums, is_size_public):
     """(``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
-    maps, covariance = _map_and_covariance(state, looks, is_size_public)
-    noise = np.concatenate([np.full(look.sums.size, look.noise_scale**2) for look in looks])
+    maps, covariance = _map_and_covariance(state, noisy_sums, is_size_public)
+    noise = np.concatenate([np.full(noisy_sum.sums.size, noisy_sum.noise_scale**2) for noisy_sum in noisy_sums])
     covariance[np.diag_indices_from(covariance)] += noise
     units = np.diag(covariance) ** -0.5
     covariance *= np.outer(units, units)
     covariance[np.diag_indices_from(covariance)] += _JITTER
-    sums = np.concatenate([look.sums for look in looks])
+    sums = np.concatenate([noisy_sum.sums for noisy_sum in noisy_sums])
     return maps * units, sums * units, cholesky(covariance), units
 
 
-def _map_and_covariance(state, looks, is_size_public):
+def _map_and_covariance(state, noisy_sums, is_size_public):
     """``A^T`` and ``V``."""
     normal = points_for(state)
     regression = pinv(sufficient(normal, state.covariance_type))
     maps, covariance, mean = [], 0.0, 0.0
     for j, count in enumerate(state.counts):
         rows = state.points(j, normal)
-        features = np.hstack([local_features(rows, look.reference, look.scales) for look in looks])
+        features = np.hstack([local_features(rows, noisy_sum.reference, noisy_sum.scales) for noisy_sum in noisy_sums])
         maps.append(regression @ features)
-        maps[-1][0] += np.concatenate([look.missed for look in looks])
+        maps[-1][0] += np.concatenate([noisy_sum.missed for noisy_sum in noisy_sums])
         covariance = covariance + count / len(rows) * (features.T @ features)
         mean = mean + count * features.mean(axis=0)
     if is_size_public:

@@ -4,7 +4,7 @@
     p(theta | S^(t), S^(t+1), ...) given the last rounds
 
 Each release is a sum over records with Gaussian noise, on a lattice; what comes between follows from it. See
-`rounds` for what it costs.
+`RoundsPlan` for what it costs.
 """
 
 from dataclasses import dataclass, replace
@@ -68,7 +68,7 @@ class Rounds:
     def __init__(self, plan, table, generator, advance=lambda: None):
         self.plan, self.table, self.generator, self.advance = plan, table, generator, advance
         self.is_size_public = plan.budget.neighboring_relation == "replace_one"
-        self.looks = []
+        self.noisy_sums = []
         releases = StatisticsReleases(table, plan.n_samples, generator)
         self.chooses = plan.most_components is not None
         groups = find_groups(
@@ -85,7 +85,7 @@ class Rounds:
         return reference_of(self.plan.model.covariance_type, counts, means, variances)
 
     def _settled(self, state, repeats, **options):
-        """The mixture at the mode given the last looks."""
+        """The mixture at the mode given the last noisy sums."""
         for _ in range(repeats):
             given = self.given(state, **options)
             state = given.reference(_shortened(find_mode(given), given))
@@ -119,7 +119,7 @@ class Rounds:
         self._resize()
 
     def release(self, reference, scales, multiplier):
-        """Add a look at statistics around a reference."""
+        """Release statistics around a reference, and keep them."""
         plan, budget = self.plan, self.plan.budget
         rounding_inflation = inflation(plan.n_samples, budget.neighboring_relation, reference)
         sums = total(local_sums, self.table, reference, scales)
@@ -127,22 +127,22 @@ class Rounds:
         noise = bound / sensitivity_after_rounding(multiplier, sums.size)
         # Proposition 36.
         sums = release_vector(sums, noise, self.generator, mu=1.0 / multiplier)
-        self.looks.append(noisy_statistics(reference, scales, sums, noise))
+        self.noisy_sums.append(noisy_statistics(reference, scales, sums, noise))
         self.advance()
 
     def given(self, state, **options):
-        """The posterior given the last looks, near a mixture."""
+        """The posterior given the last noisy sums, near a mixture."""
         model = self.plan.model._replace(n_components=len(state.counts))
         return gaussian_conditional(model, state, self._together(), self.is_size_public, **options)
 
     def _together(self):
-        """The looks that are used together."""
-        most = max(1, _MOST_STATISTICS // self.looks[-1].sums.size)
-        return self.looks[-min(most, self.plan.n_together) :]
+        """The noisy sums that are used together."""
+        most = max(1, _MOST_STATISTICS // self.noisy_sums[-1].sums.size)
+        return self.noisy_sums[-min(most, self.plan.n_together) :]
 
     def posterior(self):
-        """The `MixturePosterior` that the last looks amount to."""
-        last = self.looks[-1]
+        """The `MixturePosterior` that the last noisy sums amount to."""
+        last = self.noisy_sums[-1]
         quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
         alone = gaussian_conditional(self.plan.model, self.at, [quiet], self.is_size_public)
         # Taken as if its statistics were the expected ones.

@@ -2,8 +2,8 @@
 
     S = f(rows) + noise,   theta given S
 
-`plan` says what a search costs, `rounds` what comes after it; `start` searches, by `statistics` alone, and
-`noise_aware` does the rest. A sampler that does not use them makes its own plans of a `MixtureModel`.
+`plan` says what the search and the rounds after it cost; `find_groups` searches, by `statistics` alone, and
+`run_rounds` does the rest. A sampler that does not use them makes its own plans of a `MixtureModel`.
 """
 
 from typing import Any

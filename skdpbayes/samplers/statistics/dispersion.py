@@ -4,7 +4,7 @@
 
 ``phi`` and a shift ``a`` of all logits are looked for together, on a grid: of what is released, the histogram
 ``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
-counts are clipped, a look says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
+counts are clipped, a noisy sum says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
 and so does what is not known of it.
 """
 
@@ -203,7 +203,7 @@ def _spread(ends, values, noise, n):
 #
 #     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
 #
-# For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j``
+# For ``phi > 1`` counts are negative binomial, see `skdpbayes.models.families.poisson`. With ``F_j``
 # the distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
 #
 #     E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
@@ -302,12 +302,12 @@ def of_histogram(values, noise, edges):
     return Margin(values, np.full(values.size, noise), expected)
 
 
-def of_look(look, weights, centres, largest, along):
-    """The `Margin` of a look.
+def margin_of_sum(noisy_sum, weights, centres, largest, along):
+    """The `Margin` of a noisy sum.
 
     Parameters
     ----------
-    look : NoisyCountScore
+    noisy_sum : NoisyCountSum
     weights, centres : ndarray of shape (n_rows,)
     largest : float
         Of counts.
@@ -316,14 +316,14 @@ def of_look(look, weights, centres, largest, along):
     """
 
     def expected(means, dispersion):
-        value, square = clipped_count(means, centres, look.clip, dispersion, largest)
-        first, second = [square.mean()], [look.clip**2 * square.mean()]
+        value, square = clipped_count(means, centres, noisy_sum.clip, dispersion, largest)
+        first, second = [square.mean()], [noisy_sum.clip**2 * square.mean()]
         if along is not None:
             first.append(np.mean(weights * value))
             second.append(np.mean(weights**2 * square))
         return np.array(first), np.array(second)
 
-    pairs = [(look.square, look.square_noise)] + ([] if along is None else [along])
+    pairs = [(noisy_sum.square, noisy_sum.square_noise)] + ([] if along is None else [along])
     values, noises = map(np.array, zip(*pairs, strict=True))
     return Margin(values, noises, expected)
 
@@ -382,27 +382,27 @@ def excess_zeros(histogram, logits, n_records, shifts):
     return min(fits)[1]
 
 
-def shortfall(look, centres, logits, doubts, largest):
+def shortfall(noisy_sum, centres, logits, doubts, largest):
     """The share by which squares of residuals fall short of Poisson's law, and its deviation.
 
     Parameters
     ----------
-    look : NoisyCountScore
+    noisy_sum : NoisyCountSum
     centres, logits, doubts : ndarray of shape (n_rows,)
         Of rows: what was subtracted from counts, logits, and their deviations.
     largest : float
         Of counts.
     """
     expected, lower = (
-        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, look.clip, 1.0, largest)[
+        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, noisy_sum.clip, 1.0, largest)[
             1
         ].mean()
         for shifted_logits in (logits, logits - doubts)
     )
     expected = max(expected, _TINY)
     of_rates = np.abs(expected - lower) / expected
-    deviation = np.sqrt((look.square_noise / expected) ** 2 + of_rates**2 + _OF_SQUARES**2)
-    return float(1.0 - look.square / expected), float(deviation)
+    deviation = np.sqrt((noisy_sum.square_noise / expected) ** 2 + of_rates**2 + _OF_SQUARES**2)
+    return float(1.0 - noisy_sum.square / expected), float(deviation)
 
 
 def _expected(margin, means, dispersion, n_records):
@@ -440,7 +440,7 @@ def tabulated(logits, centres, clip, dispersion, largest):
     Parameters
     ----------
     logits, centres : ndarray of shape (n_rows,)
-        Logits at the look's point, and what is subtracted from counts there.
+        Logits at the noisy sum's point, and what is subtracted from counts there.
     clip, dispersion, largest : float
         As for `clipped_count`.
     """
@@ -453,16 +453,16 @@ def tabulated(logits, centres, clip, dispersion, largest):
 
 @compiled
 def looked_up(logits, centres, tables):
-    """Means and slopes, of shape (n_points, n_looks, n_rows), for logits of shape (n_points, n_rows).
+    """Means and slopes, of shape (n_points, n_sums, n_rows), for logits of shape (n_points, n_rows).
 
-    ``centres`` has the shape (n_looks, n_rows), and ``tables`` (n_looks, n_rows, n_nodes, 2).
+    ``centres`` has the shape (n_sums, n_rows), and ``tables`` (n_sums, n_rows, n_nodes, 2).
     """
     n_points, n_rows = logits.shape
-    n_looks, last = tables.shape[0], tables.shape[2] - 1
-    means = np.empty((n_points, n_looks, n_rows))
-    slopes = np.empty((n_points, n_looks, n_rows))
+    n_sums, last = tables.shape[0], tables.shape[2] - 1
+    means = np.empty((n_points, n_sums, n_rows))
+    slopes = np.empty((n_points, n_sums, n_rows))
     # A row's table is read from memory once for all points.
-    for k in range(n_looks):
+    for k in range(n_sums):
         for i in range(n_rows):
             table = tables[k, i]
             for b in range(n_points):

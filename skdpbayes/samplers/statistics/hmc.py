@@ -1,4 +1,4 @@
-"""Draws from a `Surrogate`: its mode, and Hamiltonian chains around it, all chains in step.
+"""Draws from a posterior given releases: its mode, and Hamiltonian chains around it, all chains in step.
 
 H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
 
@@ -138,7 +138,7 @@ def draw(surrogate, n_draws, seed, chains=None):
 
     Parameters
     ----------
-    surrogate : Surrogate
+    surrogate : LogisticSurrogate, NormalSurrogate, CountSurrogate or ConditionalPosterior
     n_draws : int
     seed : int
         It need not be secret.

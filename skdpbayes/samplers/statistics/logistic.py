@@ -117,13 +117,13 @@ class ScoreDiscrepancy:
         )
 
 
-def estimate_discrepancy(synthetic_design, looks, curvatures, point, relative_variances=None):
+def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relative_variances=None):
     """The `ScoreDiscrepancy` given all releases.
 
     Parameters
     ----------
     synthetic_design : Population or NormalPopulation
-    looks, curvatures : list of NoisyValue
+    noisy_sums, curvatures : list of NoisyValue
         Scores, and curvatures, with the deviations of their noise.
     point : ndarray of shape (n,)
         The last point.
@@ -133,18 +133,18 @@ def estimate_discrepancy(synthetic_design, looks, curvatures, point, relative_va
     n, centre = point.size, synthetic_design.change(point[None])[0]
     squares = np.tile(synthetic_design.mean_squares, synthetic_design.family.n_blocks)
     squares = np.maximum(squares, 1e-9 * squares.max())
-    f = synthetic_design.change(np.array([look.point for look in looks]).reshape(-1, n))
-    excess = np.array([look.value for look in looks]).reshape(-1, n) - f
-    noises = np.array([look.noise**2 for look in looks])
+    f = synthetic_design.change(np.array([noisy_sum.point for noisy_sum in noisy_sums]).reshape(-1, n))
+    excess = np.array([noisy_sum.value for noisy_sum in noisy_sums]).reshape(-1, n) - f
+    noises = np.array([noisy_sum.noise**2 for noisy_sum in noisy_sums])
     far = np.sum((f - centre) ** 2 / squares, axis=1)
     observed = [(f.T, excess.T, noises, far)]
     matrix = synthetic_design.curvature(point) if curvatures else None
-    for look in curvatures:
-        slope = synthetic_design.curvature(look.point)
+    for noisy_sum in curvatures:
+        slope = synthetic_design.curvature(noisy_sum.point)
         # Scores tell ``M`` on the way from 0, and curvatures how it goes on from there.
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
-        observed.append((slope, look.value - slope, look.noise**2 / 2.0, far))
+        observed.append((slope, noisy_sum.value - slope, noisy_sum.noise**2 / 2.0, far))
     relative_variances = (
         np.zeros(n)
         if relative_variances is None
@@ -426,7 +426,7 @@ def prior_predictive_p_values(surrogate, transform):
 
     Parameters
     ----------
-    surrogate : Surrogate
+    surrogate : LogisticSurrogate
     transform : ndarray of shape (length, length)
         ``W``.
 
@@ -645,7 +645,7 @@ def rarest_class(posterior, draws, constant):
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : LogisticPosterior
     draws : ndarray of shape (n_draws, n_parameters)
     constant : float
         ``c``.
@@ -790,7 +790,7 @@ class LogisticPosterior(LaplaceState):
 
     Attributes
     ----------
-    surrogate : Surrogate
+    surrogate : LogisticSurrogate
     transform : ndarray of shape (length, length)
         ``W``.
     norm : float

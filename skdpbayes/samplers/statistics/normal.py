@@ -9,7 +9,7 @@ slope ``c`` and mean square ``b``, and by Stein's identity
 
     E g_k = n c (diag(f) + E) d + n (e - c a) m,       Cov(g_k, g_l) = n s^2 c_k c_l diag(f),  k /= l,
 
-because looks see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and what
+because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and what
 rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries of
 variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
 """
@@ -27,13 +27,13 @@ from .hmc import LaplaceState, chain_seed, draw
 from .plan import clipped_normal, deviation_of
 from .prior import Prior, WithPrior
 
-# The law of several looks, in which what is not known of a symmetric matrix is integrated out.
+# The law of several noisy sums, in which what is not known of a symmetric matrix is integrated out.
 #
 #  r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
 #
 # with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance ``y_k . y_l I + y_l
 # y_k^T``. Without the second part entries are independent. That part is ``U J U^T``, where ``J``
-# exchanges the looks of a pair: by Woodbury's identity only matrices over pairs of looks are inverted
+# exchanges the noisy sums of a pair: by Woodbury's identity only matrices over pairs of noisy sums are inverted
 # besides.
 
 
@@ -42,20 +42,20 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
 
     Parameters
     ----------
-    r, x : ndarray of shape (n_points, n_looks, length)
-    blocks : ndarray of shape (n_points, length, n_looks, n_looks)
+    r, x : ndarray of shape (n_points, n_sums, length)
+    blocks : ndarray of shape (n_points, length, n_sums, n_sums)
     posterior_variance, diagonal_variance : ndarray of shape (length,)
         ``D`` and ``h``.
 
     Returns
     -------
     energy : ndarray of shape (n_points,)
-    by_r : ndarray of shape (n_points, n_looks, length)
-    by_blocks : ndarray of shape (n_points, length, n_looks, n_looks)
-    by_x : ndarray of shape (n_points, n_looks, length)
+    by_r : ndarray of shape (n_points, n_sums, length)
+    by_blocks : ndarray of shape (n_points, length, n_sums, n_sums)
+    by_x : ndarray of shape (n_points, n_sums, length)
     """
-    n_points, n_looks, length = x.shape
-    pairs, square = n_looks**2, (n_looks, n_looks)
+    n_points, n_sums, length = x.shape
+    pairs, square = n_sums**2, (n_sums, n_sums)
     scaled, x_transposed = posterior_variance * x, x.swapaxes(1, 2)
     columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
     blocks = blocks + posterior_variance[:, None, None] * (scaled @ x_transposed)[:, None]
@@ -75,13 +75,13 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     energy = 0.5 * np.sum(r * alpha, axis=(1, 2))
     energy += 0.5 * (log_det.sum(axis=1) + np.linalg.slogdet(s)[1])
     # One point of two is in: axes are (point, entry, k, m, l).
-    half = columns @ m.reshape(n_points, pairs * n_looks, n_looks).swapaxes(1, 2)
-    half = half.reshape(n_points, length, n_looks, *square)
+    half = columns @ m.reshape(n_points, pairs * n_sums, n_sums).swapaxes(1, 2)
+    half = half.reshape(n_points, length, n_sums, *square)
     q = (half.swapaxes(3, 4) @ columns[:, :, None, :, None])[..., 0]
     w = 0.5 * (inverse - inverse @ q @ inverse - _outer(alpha.swapaxes(1, 2)))
     by_gram = (posterior_variance @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
     by_x = 2.0 * (by_gram @ x * posterior_variance + _times(w, x) * diagonal_variance)
-    half = half.swapaxes(2, 3).reshape(n_points, length, n_looks, pairs)
+    half = half.swapaxes(2, 3).reshape(n_points, length, n_sums, pairs)
     by_scaled = (half @ inverse.reshape(n_points, length, pairs, 1))[..., 0].swapaxes(1, 2)
     by_scaled = by_scaled - alpha @ columns @ alpha
     return energy, alpha, w, by_x + posterior_variance * by_scaled
@@ -92,7 +92,7 @@ def _outer(columns):
 
 
 def _times(matrices, x):
-    """Products of the matrix of each entry and what looks have there."""
+    """Products of the matrix of each entry and what noisy sums have there."""
     return (matrices @ x.swapaxes(1, 2)[..., None])[..., 0].swapaxes(1, 2)
 
 
@@ -353,11 +353,11 @@ def truncated_normal_mean(values, deviations):
 # if records have none. ``R`` is zero if errors have nothing to do with rows; entries are ``N(0, k^2
 # f_i f_j)`` a priori, ``k`` learnt. In its eigenvectors, relative to ``f``, mean squares are ``b
 # r_j``, and say how large errors are along each: ``s_j``. So they say how many residuals are not
-# clipped, ``c(s_j)``, and hence the slope of a look, which takes ``c(s) diag(f)`` for
+# clipped, ``c(s_j)``, and hence the slope of a noisy sum, which takes ``c(s) diag(f)`` for
 #
 #     c(s) G,      G = f^1/2 (sum_j c(s_j) / c(s) q_j q_j^T) f^1/2
 #
-# Let looks have the weights ``a_ki`` in the score of ``u_i``, covariances ``n S diag(f)`` besides
+# Let noisy sums have the weights ``a_ki`` in the score of ``u_i``, covariances ``n S diag(f)`` besides
 # noise, and slopes ``n c_k diag(f)``, and let ``J`` be the information of all, ``P`` of it the
 # prior's. Draws are stretched around the mode so that their covariance is not ``J^-1`` but
 #
@@ -442,7 +442,7 @@ def stretch_of(surrogate, varying, slopes):
 
     Parameters
     ----------
-    surrogate : Surrogate
+    surrogate : NormalSurrogate
         At its mode.
     varying, slopes : ndarray of shape (length, length)
         ``o (diag(f) + R) - diag(f)``, and ``G``.
@@ -452,7 +452,7 @@ def stretch_of(surrogate, varying, slopes):
     sandwich_factor : ndarray of shape (length, length)
     """
     n, f, length = surrogate.n_samples, surrogate.curvature, len(varying)
-    weights, errors, c = surrogate.scores_of_looks(surrogate.start)
+    weights, errors, c = surrogate.score_weights(surrogate.start)
     # Of the coefficients alone, whatever the errors' deviation is.
     covariance = inv(surrogate.information(surrogate.start))[:length, :length]
     information = inv(covariance)
@@ -470,7 +470,7 @@ def stretch_of(surrogate, varying, slopes):
 #  t = mean of psi_T(y_i - u . z_i),   q = mean of psi_T^2   at the last point and a wide clip T, with noise
 #     t ~ N(E psi_T + delta, noise + q / n),   delta ~ sum_j pi_j N(0, h_j^2 q)
 #
-# Looks clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean:
+# Noisy sums clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean:
 # where errors are skewed, an intercept is off by ``delta``. What is seen of it is a normal number
 # around it, so that given a draw of the coefficients and of the deviation ``s`` it has a mixture of
 # normal laws. Errors that are symmetric have none; the more of ``q`` is beyond ``E psi_T^2``, the
@@ -482,7 +482,7 @@ def stretch_of(surrogate, varying, slopes):
 _SCALES = np.array([0.003, 0.03, 0.1, 0.3])
 # Prior probabilities of these deviations.
 _SHARES = np.array([0.4, 0.15, 0.25, 0.2])
-# Prior deviation of the variance beyond that of the looks, over that.
+# Prior deviation of the variance beyond that of the noisy sums, over that.
 _BEYOND = 0.5
 # Least share of a variance that is left.
 _LEAST = 0.25
@@ -519,7 +519,7 @@ class HeavyTailCorrection(NamedTuple):
 
         Parameters
         ----------
-        surrogate : Surrogate
+        surrogate : NormalSurrogate
         u : ndarray of shape (n_draws, length)
         deviations : ndarray of shape (n_draws,)
             ``s``.
@@ -564,7 +564,7 @@ class HeavyTailCorrection(NamedTuple):
         return _SCALES[np.sum(random.random(size=off.size) * odds[-1] > odds, axis=0)]
 
 
-# How much rows that are not normal may change a look, relative to what clips take from it.
+# How much rows that are not normal may change a noisy sum, relative to what clips take from it.
 _OF_SHAPE = 0.25
 # Relative error of a mean square, as errors are not quite normal.
 _OF_ERRORS = 0.02
@@ -572,7 +572,7 @@ _OF_ERRORS = 0.02
 _OF_ROWS = 0.1
 
 
-class NoisyScore(NamedTuple):
+class NoisySum(NamedTuple):
     """A release at a point.
 
     Attributes
@@ -593,7 +593,7 @@ class NoisyScore(NamedTuple):
 class NoisyMeanSquare(NamedTuple):
     """The mean square of clipped residuals at a point, released with noise.
 
-    Attributes are those of `Look`, with one number as the value.
+    Attributes are those of `NoisySum`, with one number as the value.
     """
 
     point: np.ndarray
@@ -604,7 +604,7 @@ class NoisyMeanSquare(NamedTuple):
 
 @dataclass(frozen=True)
 class NormalSurrogate(WithPrior):
-    """The likelihood of looks and sizes, and the prior; a point is ``(u, log s)``.
+    """The likelihood of noisy sums and sizes, and the prior; a point is ``(u, log s)``.
 
     Attributes
     ----------
@@ -624,8 +624,8 @@ class NormalSurrogate(WithPrior):
         Prior scales at which the mode is looked for.
     prior_median, log_sd : float
         Median of the errors' deviation a priori, and the deviation of its logarithm.
-    looks : tuple of Look
-    sizes : tuple of Size
+    noisy_sums : tuple of NoisySum
+    sizes : tuple of NoisyMeanSquare
     start : ndarray of shape (length + 1,)
     """
 
@@ -639,7 +639,7 @@ class NormalSurrogate(WithPrior):
     scales: np.ndarray
     prior_median: float
     log_sd: float
-    looks: tuple
+    noisy_sums: tuple
     sizes: tuple
     start: np.ndarray
 
@@ -654,14 +654,14 @@ class NormalSurrogate(WithPrior):
         away = (log_s - np.log(self.prior_median)) / self.log_sd
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
         gradient[:, -1] = away / self.log_sd
-        for energy_part, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)[:2]):
+        for energy_part, of_found in (self._of_sizes(u, log_s), self._of_noisy_sums(u, log_s)[:2]):
             energy, gradient = energy + energy_part, gradient + of_found
         return energy, gradient
 
     def residuals(self, u, log_s, points):
         """Differences to points, and means and deviations of residuals there.
 
-        Arrays are of shape (n_points, n_looks, length) and (n_points, n_looks).
+        Arrays are of shape (n_points, n_sums, length) and (n_points, n_sums).
         """
         d = u[:, None] - points
         a = d @ self.mean
@@ -669,7 +669,7 @@ class NormalSurrogate(WithPrior):
         return d, a, np.sqrt(np.exp(2.0 * log_s)[:, None] + variance)
 
     def _pulled(self, d, a, sigma, log_s, by_a, by_sigma):
-        """The gradient by a point of what depends on ``a`` and ``sigma`` of all looks."""
+        """The gradient by a point of what depends on ``a`` and ``sigma`` of all noisy sums."""
         by_variance = by_sigma / (2.0 * sigma)
         gradient = np.empty((len(d), self.mean.size + 1))
         by_mean = (by_a - 2.0 * a * by_variance).sum(axis=1)
@@ -697,17 +697,17 @@ class NormalSurrogate(WithPrior):
 
     @cached_property
     def _look_arrays(self):
-        return tuple(np.array(part) for part in zip(*self.looks, strict=True))
+        return tuple(np.array(part) for part in zip(*self.noisy_sums, strict=True))
 
-    def _of_looks(self, u, log_s):
-        if not self.looks:
+    def _of_noisy_sums(self, u, log_s):
+        if not self.noisy_sums:
             return 0.0, 0.0, 0.0
         n, f, m = self.n_samples, self.curvature, self.mean
         points, clips, values, noises = self._look_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s)
         c, e = law.slope, law.mean
-        scores = n * f * d  # (n_points, n_looks, length), as all of looks
+        scores = n * f * d  # (n_points, n_sums, length), as all of noisy sums
         x = n * c[..., None] * d
         r = values - c[..., None] * scores - n * (e - c * a)[..., None] * m
         unclipped = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
@@ -741,14 +741,14 @@ class NormalSurrogate(WithPrior):
         return energy, gradient, square
 
     def contradiction(self):
-        """The square of looks at the mode, in their deviations, over how many numbers they are.
+        """Chi-squared of the noisy sums at the mode, per degree of freedom.
 
-        It is about 1, or less, if looks follow the law that is assumed.
+        It is about 1, or less, if noisy sums follow the law that is assumed.
         """
-        if not self.looks:
+        if not self.noisy_sums:
             return 0.0
-        square = self._of_looks(self.start[None, :-1], self.start[-1:])[2]
-        return float(square[0]) / (len(self.looks) * self.mean.size)
+        square = self._of_noisy_sums(self.start[None, :-1], self.start[-1:])[2]
+        return float(square[0]) / (len(self.noisy_sums) * self.mean.size)
 
     def information(self, point):
         """The curvature of the potential at one point, about."""
@@ -763,18 +763,18 @@ class NormalSurrogate(WithPrior):
             by_sigma = np.where(np.arange(len(clips)) == k, law.square_by_deviation, 0.0)
             slope = self._pulled(d, a, sigma, log_s, by_a, by_sigma)[0] / deviation
             matrix = matrix + np.outer(slope, slope)
-        if self.looks:
+        if self.noisy_sums:
             matrix[np.arange(u.size), np.arange(u.size)] += self._look_information(u, log_s)
         return matrix
 
     def _look_information(self, u, log_s):
-        c, _, v = self._laws_of_looks(u, log_s)
+        c, _, v = self._laws_of_noisy_sums(u, log_s)
         return (self.n_samples * self.curvature) ** 2 * np.einsum(
             "k,ikl,l->i", c, positive_inverse(v)[0], c
         )
 
-    def scores_of_looks(self, point):
-        """Weights of looks in the score of coefficients, and what errors of looks have in common.
+    def score_weights(self, point):
+        """Weights of noisy sums in the score of coefficients, and what errors of noisy sums have in common.
 
         Parameters
         ----------
@@ -782,17 +782,17 @@ class NormalSurrogate(WithPrior):
 
         Returns
         -------
-        weights : ndarray of shape (n_looks, length)
-        errors : ndarray of shape (n_looks, n_looks)
-            Looks have covariances of these times ``n diag(f)``, besides noise.
-        slopes : ndarray of shape (n_looks,)
+        weights : ndarray of shape (n_sums, length)
+        errors : ndarray of shape (n_sums, n_sums)
+            Noisy sums have covariances of these times ``n diag(f)``, besides noise.
+        slopes : ndarray of shape (n_sums,)
         """
-        c, errors, v = self._laws_of_looks(point[None, :-1], point[-1:])
+        c, errors, v = self._laws_of_noisy_sums(point[None, :-1], point[-1:])
         weights = np.einsum("ikl,l->ki", positive_inverse(v)[0], c)
         return self.n_samples * self.curvature * weights, errors, c
 
-    def _laws_of_looks(self, u, log_s):
-        """Slopes, what errors have in common, and covariances of shape (length, n_looks, n_looks)."""
+    def _laws_of_noisy_sums(self, u, log_s):
+        """Slopes, what errors have in common, and covariances of shape (length, n_sums, n_sums)."""
         n, f = self.n_samples, self.curvature
         points, clips, _, noises = self._look_arrays
         d, a, sigma = self.residuals(u, log_s, points)
@@ -814,7 +814,7 @@ class NormalSurrogate(WithPrior):
 #
 # theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
 #
-# at the mode ``u^``, with ``T`` as in `sandwich`, and with ``delta`` of the intercept as in `tails`.
+# at the mode ``u^``, with ``T`` of `sandwich_factor`, and with ``delta`` of the intercept by `HeavyTailCorrection`.
 
 
 @dataclass(frozen=True)
@@ -823,12 +823,12 @@ class NormalPosterior(LaplaceState):
 
     Attributes
     ----------
-    surrogate : Surrogate
+    surrogate : NormalSurrogate
     transform : ndarray of shape (length, length)
         ``W``.
     sandwich_factor : ndarray of shape (length, length) or None
         ``T``; None is one.
-    tails : Tails or None
+    tails : HeavyTailCorrection or None
         None is of normal errors.
     constant : float
         ``c``, that of rows.

@@ -6,7 +6,7 @@
     F_k = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N          with five of them, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
-``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`.
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.models.families`.
 Labels are read once, by ``t``. Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was
 released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
 ``q C b_1``, ``q C b_1`` and ``sqrt(q) C^2 b_2`` apart, where ``b_1, b_2`` are 1/2, 1/4 for two classes and
@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from ...privacy.cost import PrivacyCost
 from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
-from .sensitivity import FREE, free_curvature, joint_multiplier, look_precision
+from .sensitivity import FREE, free_curvature, joint_multiplier, residual_mu_squared
 
 MOMENT_SHARE = 0.19
 LABEL_SHARE = 0.41
@@ -362,8 +362,8 @@ def deviation_of(square, clip):
 #     err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
 #     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
 #
-# ``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes ``(q C
-# t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all looks together. Errors are
+# ``m_k`` is the ``mu`` of noisy sum ``k``, ``rho`` what is not known of the curvature. ``t`` makes ``(q C
+# t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together. Errors are
 # relative to the bound of responses. Weights are taken to be near their maximum, by which noise and
 # sums are both larger: how many are not is private.
 #
@@ -384,15 +384,15 @@ _MOST_CLIPPING = 24.0
 _TOLERANCE = 0.03
 # Largest share of the curvature that may be unknown where ``K`` alone is widened.
 _MOST_UNKNOWN = 0.001
-# Share of the budget for all sizes before the first look.
+# Share of the budget for all sizes before the first noisy sum.
 SIZE_SHARE = 0.01
 # Candidates for the share of the second moment.
 _MOMENTS = (0.08, 0.15, 0.25)
 # Candidates for the share of the curvature.
 _CURVATURES = (0.12, 0.2, 0.3)
-# Most looks.
-_MOST_LOOKS = 7
-# Candidates for the ratio of the shares of one look and the one before.
+# Most noisy sums.
+_MOST_SUMS = 7
+# Candidates for the ratio of the shares of one noisy sum and the one before.
 _GROWTHS = (1.0, 1.5, 2.0, 3.0)
 # Typical deviation of errors, over the bound of responses.
 ERRORS = 0.05
@@ -427,18 +427,18 @@ class Clippings(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, each look, and tails."""
+    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, each noisy sum, and tails."""
 
     moment: float
     curvature: float
     sizes: float
     errors: float
-    looks: tuple
+    noisy_sums: tuple
     tails: float = 0.0
 
 
 def best_clip(n_samples, noise_per_clip, mu):
-    """(clip over the deviation, slope) with which looks say most.
+    """(clip over the deviation, slope) with which noisy sums say most.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def best_clip(n_samples, noise_per_clip, mu):
     noise_per_clip : float
         ``q C``.
     mu : float
-        Of all looks together.
+        Of all noisy sums together.
     """
     best = np.argmin(
         ((noise_per_clip / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2
@@ -517,11 +517,11 @@ def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, tails=0.0
     """The `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
     errors = _share_of_errors(n_samples, length, mu, sensitivity_factor, clippings)
-    ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
-    for moment, curvature, n_looks, growth in ways:
-        looks = growth ** np.arange(n_looks)
-        looks *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / looks.sum()
-        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()), tails)
+    ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_SUMS + 1), _GROWTHS)
+    for moment, curvature, n_sums, growth in ways:
+        noisy_sums = growth ** np.arange(n_sums)
+        noisy_sums *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / noisy_sums.sum()
+        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(noisy_sums.tolist()), tails)
         error = _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares)
         if error < least * (1.0 - 1e-3):
             best, least = shares, error
@@ -548,14 +548,14 @@ def _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares):
 
 
 def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares):
-    """The error of the last look by the recursion, over the bound of responses."""
+    """The error of the last noisy sum by the recursion, over the bound of responses."""
     unknown = _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares)
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
-    precision, mu_of_looks = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
-    for share in shares.looks:
+    precision, mu_of_sums = _RESPONSES**-2, mu * math.sqrt(sum(shares.noisy_sums))
+    for share in shares.noisy_sums:
         m = mu * math.sqrt(share)
         square = ERRORS**2 + 1.0 / precision
-        clip, slope = best_clip(n_samples, noise_per_clip, mu_of_looks)
+        clip, slope = best_clip(n_samples, noise_per_clip, mu_of_sums)
         noise = length * square * (noise_per_clip * clip / (m * n_samples * slope)) ** 2
         precision += 1.0 / (noise + 0.5 * unknown / precision)
     return precision**-0.5
@@ -574,11 +574,11 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 # the points ``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2``
 # under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``,
 # ``tau^2``, ``q C tau`` and ``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``;
-# see `sensitivity` for ``g_k`` and ``s_k`` together. `schedule` finds shares, and ``C^2`` and ``K^2``
+# see `sensitivity` for ``g_k`` and ``s_k`` together. `share_budget` finds shares, and ``C^2`` and ``K^2``
 # relative to the mean square of rows.
 
 
-# How many sizes of responses are released before the first look.
+# How many sizes of responses are released before the first noisy sum.
 N_SIZES = 2
 # What squares cost, relative to sums, where they are not free.
 _OF_SQUARE = 0.05
@@ -596,7 +596,7 @@ class ClippedResidualsPlan(Plan):
         Noise multipliers of ``A`` and of ``F``.
     size_multiplier : float
         That of each ``q_j``.
-    look_multipliers, square_multipliers : tuple of float
+    residual_multipliers, square_multipliers : tuple of float
         Those of ``g_k`` and of ``s_k``.
     errors_multiplier : float or None
         That of ``M``; None if it is not released.
@@ -608,14 +608,14 @@ class ClippedResidualsPlan(Plan):
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
     row_clipping, matrix_clipping : float
         ``C^2`` and ``K^2`` over the mean square of rows in coordinates that ``A`` whitens. Rows longer than
-        ``C`` count less: their part of a look is at most that of a row of norm ``C``, and of a matrix that of
+        ``C`` count less: their part of a noisy sum is at most that of a row of norm ``C``, and of a matrix that of
         one of norm ``K``. The less noise there is, the larger they are.
     """
 
     moment_multiplier: float
     curvature_multiplier: float
     size_multiplier: float
-    look_multipliers: tuple[float, ...]
+    residual_multipliers: tuple[float, ...]
     square_multipliers: tuple[float, ...]
     expected_error: float
     row_clipping: float
@@ -674,7 +674,7 @@ class ClippedResidualsPlan(Plan):
         )
         lines["spent on"] = (
             f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
-            f"{len(self.look_multipliers)} looks at residuals"
+            f"{len(self.residual_multipliers)} sums of clipped residuals"
         )
         if self.errors_multiplier is not None:
             lines["spent on"] += ", and how errors vary with the rows"
@@ -723,18 +723,18 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
     def pair(share):
         return multiplier(of_sum * share), multiplier(of_sum * of_square * share)
 
-    looks = [pair(share) for share in shares.looks]
+    noisy_sums = [pair(share) for share in shares.noisy_sums]
     of_tails = [pair(shares.tails)] if shares.tails else []
     of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
     of_size = multiplier(shares.sizes / N_SIZES)
     precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
-    precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks + of_tails]
+    precisions += [residual_mu_squared(a**-2.0, b**-2.0, replaces) for a, b in noisy_sums + of_tails]
     of_errors = multiplier(shares.errors) if shares.errors else None
     if of_errors is not None:
         precisions.append(of_errors**-2.0)
     for precision in precisions:  # Raises where rounding would take too much of one.
         sensitivity_after_rounding(precision**-0.5, (length + 1) ** 2)
-    sums, squares = zip(*looks, strict=True)
+    sums, squares = zip(*noisy_sums, strict=True)
     return kind(
         sampler=sampler,
         n_samples=n_samples,
@@ -744,14 +744,14 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         temperature=1.0,
         n_steps=3
         + N_SIZES
-        + len(looks + of_tails)
+        + len(noisy_sums + of_tails)
         + (of_errors is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],
         curvature_multiplier=of_matrices[1],
         size_multiplier=of_size,
-        look_multipliers=sums,
+        residual_multipliers=sums,
         square_multipliers=squares,
         errors_multiplier=of_errors,
         tails_multipliers=of_tails[0] if of_tails else None,
@@ -779,9 +779,9 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 _MOMENT = 0.08
 # Share of the curvature in ``mu^2``.
 _CURVATURE = 0.12
-# Number of looks. A histogram tells clips from the first look on, so that looks need not begin with little.
-_N_LOOKS = 4
-# Ratio of the shares of one look and the one before.
+# Number of noisy sums. A histogram tells clips from the first noisy sum on, so that noisy sums need not begin with little.
+_N_SUMS = 4
+# Ratio of the shares of one noisy sum and the one before.
 _GROWTH = 1.5
 # Slope of the clipped residual where counts are about 1.
 _SLOPE = 0.75
@@ -797,11 +797,11 @@ _HIDDEN = 1.0
 
 def share_for_counts(n_samples, length, mu, sensitivity_factor):
     """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
-    looks = [_GROWTH**k for k in range(_N_LOOKS)]
-    share_left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
-    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(share_left * x for x in looks))
+    noisy_sums = [_GROWTH**k for k in range(_N_SUMS)]
+    share_left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(noisy_sums)
+    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(share_left * x for x in noisy_sums))
     noise_per_clip = sensitivity_factor * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
-    noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.looks)))
+    noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.noisy_sums)))
     return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
 
 

@@ -2,9 +2,9 @@
 
     g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
 
-``f_k`` is what a look sees of a synthetic design, whose curvature is ``H``. ``E`` is what is not known of
+``f_k`` is what a noisy sum sees of a synthetic design, whose curvature is ``H``. ``E`` is what is not known of
 the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the
-basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the same counts
+basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what noisy sums of the same counts
 have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where that is
 hardly known, noise is most of it.
 """
@@ -26,7 +26,7 @@ from .dispersion import (
     dispersion_given,
     excess_zeros,
     looked_up,
-    of_look,
+    margin_of_sum,
     shortfall,
     tabulated,
 )
@@ -39,7 +39,7 @@ from .prior import Prior, WithPrior
 #
 #     E psi_tau(min(Y, L) - a(eta)) = 0      for  E Y = exp(eta)
 #
-# With ``a`` in the place of the mean, the sum of a look at the true point has the mean 0, whatever
+# With ``a`` in the place of the mean, a noisy sum at the true point has the mean 0, whatever
 # the rows. ``a`` is monotone, and linear between nodes; beyond the last it stays.
 
 
@@ -91,17 +91,17 @@ def centre_for(clip, dispersion, largest):
     return Centre(nodes, np.maximum.accumulate(0.5 * (low + high)))
 
 
-# The clip with which a look at counts says most.
+# The clip with which a sum of clipped counts says most.
 #
 #     (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
 #
-# The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`): ``b`` is how
+# The tighter a clip, the more a noisy sum depends on how dispersed counts are (`dispersion`): ``b`` is how
 # much its mean may be off. So clips are wider where noise is small.
 
 
 # Least clip: with a smaller one, a count of 1 would be reduced, too, where most are 0.
 LEAST_CLIP = 1.0
-# Least clip in deviations of residuals, as a look far from the mode should tell how far it is.
+# Least clip in deviations of residuals, as a noisy sum far from the mode should tell how far it is.
 _LEAST_DEVIATIONS = 1.0
 # Number of clips that are tried.
 _N_CLIPS = 40
@@ -115,7 +115,7 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
     counts, means, centres : ndarray of shape (n,)
         Counts as they may be, their means, and what is subtracted from them.
     noise_per_clip : float
-        Noise of a look, for a clip of 1.
+        Noise of a noisy sum, for a clip of 1.
     n_records : float
     largest : float
         Of counts.
@@ -144,8 +144,8 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
 # ``M`` what it would be if rows did not differ. ``U`` is what that leaves unknown. All variances of
 # columns may be off by a common factor ``b``, as where noise hides them. ``k``, which is learnt, too,
 # is how much rows vary together that in the population do not. As for responses that are numbers, see
-# `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is not
-# diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
+# `normal.Curvature`, eigenvalues that noise has spread are gathered, but ``P`` is not
+# diagonal. The population is then changed to have the ``F`` that is believed (`reshaped`):
 # its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not
 # normal.
 
@@ -295,7 +295,7 @@ def _cut(unknown, units):
     return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
 
 
-# Rows that stand for those of a table, their exposures, and what a look sees of them.
+# Rows that stand for those of a table, their exposures, and what a noisy sum sees of them.
 #
 # f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see
 # `table`
@@ -390,7 +390,7 @@ class CountPopulation:
         return replace(reshaped_design, share=share)
 
     def seen(self, u, centres, tables):
-        """``f_k`` for points, of shape (n_points, n_looks, length), and slopes by logits."""
+        """``f_k`` for points, of shape (n_points, n_sums, length), and slopes by logits."""
         means, slopes = looked_up(self.logits(u), centres, tables)
         return self.size * self.share * (means * self.weights) @ self.rows, slopes
 
@@ -400,7 +400,7 @@ class CountPopulation:
         return self.size * self.share * factors @ self.rows
 
     def jacobians(self, u, centres, tables):
-        """``f_k`` at one point, and its derivatives, of shape (n_looks, length, length)."""
+        """``f_k`` at one point, and its derivatives, of shape (n_sums, length, length)."""
         f, slopes = self.seen(u[None], centres, tables)
         factors = self.size * self.share * slopes[0] * self.weights
         return f[0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
@@ -479,7 +479,7 @@ def count_population(design, coordinates, offsets, n_records, family, generator)
 
 @dataclass(frozen=True)
 class CountSurrogate(WithPrior):
-    """The likelihood of looks, and the prior.
+    """The likelihood of noisy sums, and the prior.
 
     Attributes
     ----------
@@ -488,15 +488,15 @@ class CountSurrogate(WithPrior):
     prior : Prior
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
-    centres : ndarray of shape (n_looks, n_rows)
-        Logits of the population at the looks' points.
-    tables : ndarray of shape (n_looks, n_rows, n_nodes, 2)
+    centres : ndarray of shape (n_sums, n_rows)
+        Logits of the population at the noisy sums' points.
+    tables : ndarray of shape (n_sums, n_rows, n_nodes, 2)
         Of clipped means.
-    origins : ndarray of shape (n_looks, length)
+    origins : ndarray of shape (n_sums, length)
         ``f_k(u_k)``.
-    values : ndarray of shape (n_looks, length)
+    values : ndarray of shape (n_sums, length)
         ``g``.
-    blocks : ndarray of shape (length, n_looks, n_looks)
+    blocks : ndarray of shape (length, n_sums, n_sums)
         ``B``, for each eigenvector.
     start : ndarray of shape (length,)
         Where to look for the mode.
@@ -520,7 +520,7 @@ class CountSurrogate(WithPrior):
 
     @cached_property
     def _turned(self):
-        """The looks less those at their points, in the basis."""
+        """The noisy sums less those at their points, in the basis."""
         return (self.values - self.origins) @ self.curvature.basis
 
     def likelihood(self, u):
@@ -557,18 +557,18 @@ class CountSurrogate(WithPrior):
 
 # What is believed of coefficients, curvature and dispersion, given what has been released of counts.
 #
-#     looks -> mode and prior scales -> dispersion -> mode again -> the next point and clip
+#     noisy sums -> mode and prior scales -> dispersion -> mode again -> the next point and clip
 #
 # All of it follows from what was released: no record is read here.
 
 
-# Number of the last looks that the posterior is given: earlier ones say little.
+# Number of the last noisy sums that the posterior is given: earlier ones say little.
 _USED = 4
-# Number of the last looks that the dispersion is given.
+# Number of the last noisy sums that the dispersion is given.
 _OF_DISPERSION = 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
 _LARGEST_DOUBT = 1.5
-# By how much looks far from the mode may be off, relative to the change that they see.
+# By how much noisy sums far from the mode may be off, relative to the change that they see.
 _OF_SHAPE = 0.1
 # Number of rows of the synthetic design that are used where results need not be exact.
 _FEW = 200
@@ -609,7 +609,7 @@ class PosteriorState:
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
         self.scales, self.dispersion = prior.prior_mode, USUAL
-        self.looks, self._tables = [], {}
+        self.noisy_sums, self._tables = [], {}
         self._learn_curvature()
 
     def _learn_curvature(self):
@@ -645,25 +645,25 @@ class PosteriorState:
         step = max(1, len(logits) // _FEWER)
         some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
         n = synthetic_design.size * len(synthetic_design.rows)
-        for look in self.looks[-_OF_DISPERSION:]:
+        for noisy_sum in self.noisy_sums[-_OF_DISPERSION:]:
             along = None
             if self.constant:
                 w = inv(self.transform)[:, -1] / self.constant
-                along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
-            centres = look.centre(synthetic_design.logits(look.point))[some]
+                along = w @ noisy_sum.value / n, float(np.linalg.norm(w)) * noisy_sum.noise / n
+            centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))[some]
             margins.append(
-                of_look(
-                    look, synthetic_design.weights[some], centres, synthetic_design.largest, along
+                margin_of_sum(
+                    noisy_sum, synthetic_design.weights[some], centres, synthetic_design.largest, along
                 )
             )
         return dispersion_given(margins, logits[some], n, bool(self.constant))
 
     def shortfall(self):
-        """The share by which the last look's squares fall short of Poisson's law; see `shortfall`."""
-        look, synthetic_design = self.looks[-1], self.synthetic_design
-        centres = look.centre(synthetic_design.logits(look.point))
+        """The share by which the last noisy sum's squares fall short of Poisson's law; see `shortfall`."""
+        noisy_sum, synthetic_design = self.noisy_sums[-1], self.synthetic_design
+        centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))
         logits = synthetic_design.logits(self.start)
-        return shortfall(look, centres, logits, self._deviations(), synthetic_design.largest)
+        return shortfall(noisy_sum, centres, logits, self._deviations(), synthetic_design.largest)
 
     def excess_zeros(self):
         """Zeros beyond those of the law of counts, in deviations; see `dispersion.excess_zeros`."""
@@ -677,7 +677,7 @@ class PosteriorState:
         return logits[step // 2 :: step]
 
     def clip(self, noise_per_clip):
-        """The clip for the next look.
+        """The clip for the next noisy sum.
 
         Parameters
         ----------
@@ -686,7 +686,7 @@ class PosteriorState:
         """
         synthetic_design, largest = self.synthetic_design, self.synthetic_design.largest
         n = synthetic_design.size * len(synthetic_design.rows)
-        if not self.looks:
+        if not self.noisy_sums:
             means = np.full(self.counts.size, self.counts.mean())
             return best_count_clip(self.counts, means, means, noise_per_clip, n, largest)
         # Post-processing.
@@ -706,7 +706,7 @@ class PosteriorState:
         )
 
     def _leaning(self, clip, centres):
-        """The error of one record's look, because the dispersion is not fully known."""
+        """The error of one record's noisy sum, because the dispersion is not fully known."""
         synthetic_design = self.synthetic_design
         some = slice(None, None, max(1, len(synthetic_design.rows) // _FEW))
         rows, weights = synthetic_design.rows[some], synthetic_design.weights[some]
@@ -718,17 +718,17 @@ class PosteriorState:
         return 0.5 * synthetic_design.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
 
     def surrogate(self):
-        """The posterior given the last looks."""
-        looks, synthetic_design = self.looks[-_USED:], self.synthetic_design
-        centres = np.array([synthetic_design.logits(look.point) for look in looks])
-        tables = np.array([self._table(look) for look in looks])
+        """The posterior given the last noisy sums."""
+        noisy_sums, synthetic_design = self.noisy_sums[-_USED:], self.synthetic_design
+        centres = np.array([synthetic_design.logits(noisy_sum.point) for noisy_sum in noisy_sums])
+        tables = np.array([self._table(noisy_sum) for noisy_sum in noisy_sums])
         origins = [
-            synthetic_design.seen(look.point[None], centre[None], table[None])[0][0, 0]
-            for look, centre, table in zip(looks, centres, tables, strict=True)
+            synthetic_design.seen(noisy_sum.point[None], centre[None], table[None])[0][0, 0]
+            for noisy_sum, centre, table in zip(noisy_sums, centres, tables, strict=True)
         ]
         scores, _ = synthetic_design.seen(self.start[None], centres, tables)
         away = (scores[0] - origins) @ self.curvature.basis
-        blocks, centre = self._blocks(looks), np.arange(len(looks))
+        blocks, centre = self._blocks(noisy_sums), np.arange(len(noisy_sums))
         blocks[:, centre, centre] += (_OF_SHAPE * away.T) ** 2
         return CountSurrogate(
             synthetic_design=synthetic_design,
@@ -738,37 +738,37 @@ class PosteriorState:
             centres=centres,
             tables=tables,
             origins=np.array(origins),
-            values=np.array([look.value for look in looks]),
+            values=np.array([noisy_sum.value for noisy_sum in noisy_sums]),
             blocks=blocks,
             start=self.start,
         )
 
-    def _table(self, look):
-        """The table of a look's clipped means, which is kept as long as dispersions are close."""
-        key = look.clip, look.noise, round(math.log(self.dispersion.value) / _CLOSE)
+    def _table(self, noisy_sum):
+        """The table of a noisy sum's clipped means, which is kept as long as dispersions are close."""
+        key = noisy_sum.clip, noisy_sum.noise, round(math.log(self.dispersion.value) / _CLOSE)
         if key not in self._tables:
             synthetic_design = self.synthetic_design
             self._tables[key] = tabulated(
-                synthetic_design.logits(look.point),
-                look.centre(synthetic_design.logits(look.point)),
-                look.clip,
+                synthetic_design.logits(noisy_sum.point),
+                noisy_sum.centre(synthetic_design.logits(noisy_sum.point)),
+                noisy_sum.clip,
                 math.exp(key[-1] * _CLOSE),
                 synthetic_design.largest,
             )
         return self._tables[key]
 
-    def _blocks(self, looks):
-        """The covariances of looks along each eigenvector, noise included."""
+    def _blocks(self, noisy_sums):
+        """The covariances of noisy sums along each eigenvector, noise included."""
         synthetic_design, value = self.synthetic_design, self.dispersion.value
         # Post-processing.
         generator = np.random.default_rng(1)
         counts, means = synthetic_design.simulated(self.start, 0.0, value, generator)
         residuals, leanings = [], []
-        for look in looks:
-            centres = look.centre(synthetic_design.logits(look.point))
-            mean, _ = clipped_count(means[0], centres, look.clip, value, synthetic_design.largest)
-            residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
-            leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
+        for noisy_sum in noisy_sums:
+            centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))
+            mean, _ = clipped_count(means[0], centres, noisy_sum.clip, value, synthetic_design.largest)
+            residuals.append(np.clip(counts - centres, -noisy_sum.clip, noisy_sum.clip) - mean)
+            leanings.append(self._leaning(noisy_sum.clip, centres) @ self.curvature.basis)
         remaining = np.array(residuals)
         covariances = np.einsum("krp,lrp->pkl", remaining, remaining) / len(counts)
         turned = (
@@ -781,8 +781,8 @@ class PosteriorState:
         )
         leanings = synthetic_design.size * len(synthetic_design.rows) * np.array(leanings)
         blocks += np.einsum("ki,li->ikl", leanings, leanings)
-        indices = np.arange(len(looks))
-        blocks[:, indices, indices] += np.array([look.noise**2 for look in looks])
+        indices = np.arange(len(noisy_sums))
+        blocks[:, indices, indices] += np.array([noisy_sum.noise**2 for noisy_sum in noisy_sums])
         return blocks
 
     def deviations_without_noise(self):

@@ -59,7 +59,7 @@ from .logistic import (
 from .normal import (
     HeavyTailCorrection,
     NoisyMeanSquare,
-    NoisyScore,
+    NoisySum,
     NormalPosterior,
     NormalSurrogate,
     combined,
@@ -89,13 +89,13 @@ from .poisson import (
     split,
 )
 from .prior import Prior, prior_of
-from .sensitivity import joint_multiplier, look_precision, noise_factor
+from .sensitivity import joint_multiplier, residual_mu_squared, noise_factor
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
 # Largest rounding inflation for which we sum Hessians in the original coordinates.
 _EARLY = 1.0 + 2.0**-10
-# How many rounds look for the likeliest prior scales before each look.
+# How many rounds look for the likeliest prior scales before each noisy sum.
 _LOGISTIC_ROUNDS = 3
 
 
@@ -145,7 +145,7 @@ class LogisticReleases:
     def __init__(self, plan, target, generator, advance=lambda: None):
         self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
         self.family = plan.family
-        self.looks, self.curvatures = [], []
+        self.noisy_sums, self.curvatures = [], []
         self._release_moment()
         self.target = map_records(reweighted, target, *self._own, in_place=True)
         advance()
@@ -226,7 +226,7 @@ class LogisticReleases:
         mu = 1.0 / joint_multiplier(family, multiplier, curvature_multiplier)
         # Propositions 32 and 71.
         score = release_vector(score, noise, self.generator, mu=mu)
-        self.looks.append(NoisyValue(point, score, noise))
+        self.noisy_sums.append(NoisyValue(point, score, noise))
         if wanted:
             bound = math.sqrt(sensitivity_factor) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
@@ -271,9 +271,9 @@ class LogisticReleases:
     def surrogate(self):
         """The posterior given all that is released."""
         synthetic_design, size = self.synthetic_design, self.labels.size
-        last = self.looks[-1].point if self.looks else np.zeros(size)
+        last = self.noisy_sums[-1].point if self.noisy_sums else np.zeros(size)
         score_discrepancy = estimate_discrepancy(
-            synthetic_design, self.looks, self.curvatures, last, self.relative_variances
+            synthetic_design, self.noisy_sums, self.curvatures, last, self.relative_variances
         )
         moments = synthetic_design.at(np.array([last]))
         matrix = synthetic_design.curvature(last)
@@ -295,7 +295,7 @@ class LogisticReleases:
         )
 
     def posterior(self):
-        """The `Posterior` that all releases amount to."""
+        """The posterior that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _LOGISTIC_ROUNDS)
         shift = deviations_in_common(self.target, self.family, settled.scales)
         transform, norm = self._own
@@ -368,7 +368,7 @@ def _moment(target, constant, is_weighted):
     return second_moment(target, constant, target.weights if is_weighted else None)
 
 
-# A look: the sum of rows times clipped residuals, and that of the squares of these, with noise.
+# A noisy sum: the sum of rows times clipped residuals, and that of the squares of these, with noise.
 #
 #     g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
 #     t = sum_i psi_i + N             in the place of g, where the mean of errors is asked for
@@ -382,7 +382,7 @@ def residual_sums(released, theta, clip, centre=None):
 
     Parameters
     ----------
-    released : Releases
+    releases : RowReleases
         Its ``target`` has the weights ``v``, its ``table`` what records count by themselves.
     theta : ndarray of shape (length,)
         In the coordinates of the rows.
@@ -436,7 +436,7 @@ def _released(released, statistics, norm, clip, multipliers, rounding_inflation)
     """Sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
     sums, square = statistics
     a, b = (multiplier**-2.0 for multiplier in multipliers)
-    paid = math.sqrt(look_precision(a, b, released.sensitivity_factor == 2))
+    paid = math.sqrt(residual_mu_squared(a, b, released.sensitivity_factor == 2))
     factor = (paid + (rounding_inflation - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
         1.0 / paid, sums.size + 1
     )
@@ -528,7 +528,7 @@ class RowReleases:
 # alone.
 
 
-# How many rounds look for the likeliest prior scales before each look.
+# How many rounds look for the likeliest prior scales before each noisy sum.
 _POISSON_ROUNDS = 3
 # How many counts stand for those of the histogram.
 _N_COUNTS = 4000
@@ -559,7 +559,7 @@ def run_counts(plan, target, generator, verbose):
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
-class NoisyCountScore(NamedTuple):
+class NoisyCountSum(NamedTuple):
     """A release at a point.
 
     Attributes
@@ -681,7 +681,7 @@ class PoissonReleases(RowReleases):
         moment, unknown = moment_given(flat, varying, *noisy_moment)
         return synthetic_design.reshaped(moment, share, along, constant, self.norm), unknown
 
-    def release_look(self, clip, multipliers):
+    def release_residual_sum(self, clip, multipliers):
         """Release sums of clipped residuals at the mode."""
         point, transform = self.beliefs.start, self.coordinates.transform
         theta, largest = transform @ point, self.family.max_count
@@ -694,18 +694,18 @@ class PoissonReleases(RowReleases):
             self, theta, transform, clip, multipliers, rounding_inflation, centre
         )
         n = self.n_records
-        self.beliefs.looks.append(
-            NoisyCountScore(point, clip, centre, value, noise, square / n, of_square / n)
+        self.beliefs.noisy_sums.append(
+            NoisyCountSum(point, clip, centre, value, noise, square / n, of_square / n)
         )
         self.advance()
 
     def run_rounds(self):
-        """Release looks at one mode after the other."""
+        """Release noisy sums at one mode after the other."""
         plan, beliefs = self.plan, self.beliefs
-        pairs = zip(plan.look_multipliers, plan.square_multipliers, strict=True)
+        pairs = zip(plan.residual_multipliers, plan.square_multipliers, strict=True)
         reach = self.largest * self.sensitivity_factor * self.norm
         for pair in pairs:
-            self.release_look(beliefs.clip(reach * pair[0]), pair)
+            self.release_residual_sum(beliefs.clip(reach * pair[0]), pair)
             beliefs.learn(_POISSON_ROUNDS)
 
     def few_trials(self):
@@ -734,9 +734,9 @@ class PoissonReleases(RowReleases):
 # alone.
 
 
-# How many rounds look for the likeliest prior scales before each look.
+# How many rounds look for the likeliest prior scales before each noisy sum.
 _NORMAL_ROUNDS = 3
-# How many of the last looks the posterior is given: earlier ones add little.
+# How many of the last noisy sums the posterior is given: earlier ones add little.
 _USED = 4
 # A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
 _SATURATED = 0.8
@@ -774,7 +774,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
         **released.shares,
         "noise_deviations": deviations,
         "contradiction": posterior.surrogate.contradiction(),
-        "contradiction_of": len(posterior.surrogate.looks) * plan.n_parameters,
+        "contradiction_of": len(posterior.surrogate.noisy_sums) * plan.n_parameters,
         "hidden_directions": released.curvature.hidden,
     }
     if (asymmetry := posterior.asymmetry()) is not None:
@@ -801,7 +801,7 @@ class NormalReleases(RowReleases):
         self.bound = family.half_width
         self.prior_median = _USUAL * self.bound if family.deviation is None else family.deviation
         self.log_sd = _DOUBT if family.deviation is None else _GIVEN
-        self.looks, self.sizes, self.errors, self.tails = [], [], None, None
+        self.noisy_sums, self.sizes, self.errors, self.tails = [], [], None, None
         super().__init__(plan, target, generator, advance, self.prior_median)
         self._release_curvature()
 
@@ -851,7 +851,7 @@ class NormalReleases(RowReleases):
         upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
         return deviation_of(upper, clip) if upper < _SATURATED * clip**2 else math.inf
 
-    def release_look(self, point, clip, multiplier, square_multiplier):
+    def release_residual_sum(self, point, clip, multiplier, square_multiplier):
         """Release sums of clipped residuals at a point."""
         transform = self.curvature.transform
         theta = transform @ point
@@ -863,20 +863,20 @@ class NormalReleases(RowReleases):
             (multiplier, square_multiplier),
             self._rounding_inflation(theta, clip),
         )
-        self.looks.append(NoisyScore(point, self._effective_clip(point, clip), value, noise))
+        self.noisy_sums.append(NoisySum(point, self._effective_clip(point, clip), value, noise))
         self._note(point, clip, square, of_square)
 
     def release_errors(self):
         """Release how squares of clipped residuals vary with the rows, at the last point."""
-        look, transform = self.looks[-1], self.curvature.transform
-        theta = transform @ look.point
+        noisy_sum, transform = self.noisy_sums[-1], self.curvature.transform
+        theta = transform @ noisy_sum.point
         bound = (
-            math.sqrt(self.sensitivity_factor) * (self.largest * self.matrix_norm * look.clip) ** 2
+            math.sqrt(self.sensitivity_factor) * (self.largest * self.matrix_norm * noisy_sum.clip) ** 2
         )
-        bound *= self._rounding_inflation(theta, look.clip, 2.0)
+        bound *= self._rounding_inflation(theta, noisy_sum.clip, 2.0)
         noise = bound / sensitivity_after_rounding(self.plan.errors_multiplier, len(transform) ** 2)
         target = self.reweighted(2) if self.is_weighted else self.target
-        matrix = total(squares_moment, target, theta, look.clip, transform)
+        matrix = total(squares_moment, target, theta, noisy_sum.clip, transform)
         mu = 1.0 / self.plan.errors_multiplier
         # Proposition 73.
         self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
@@ -884,7 +884,7 @@ class NormalReleases(RowReleases):
 
     def release_tails(self, believed):
         """Release the mean of residuals at the last point, and that of their squares, at a wide clip."""
-        plan, point = self.plan, self.looks[-1].point
+        plan, point = self.plan, self.noisy_sums[-1].point
         theta = self.curvature.transform @ point
         clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
         rounding_inflation = self._rounding_inflation(theta, clip)
@@ -909,14 +909,14 @@ class NormalReleases(RowReleases):
         return largest
 
     def run_rounds(self):
-        """Release sizes, and looks at one mode after the other."""
+        """Release mean squares, and noisy sums at one mode after the other."""
         plan, clip, believed = self.plan, self.bound, math.inf
         for _ in range(N_SIZES):
             believed = min(believed, self.release_mean_square(clip))
             clip = self._clip(clip, believed)
-        for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
+        for pair in zip(plan.residual_multipliers, plan.square_multipliers, strict=True):
             clip = self._clip(clip, believed)
-            self.release_look(self.start[:-1], clip, *pair)
+            self.release_residual_sum(self.start[:-1], clip, *pair)
             self.start = self._started()
             settled = find_mode_and_scales(self.surrogate(), _NORMAL_ROUNDS)
             self.start, self.scales = settled.start, settled.scales
@@ -927,18 +927,18 @@ class NormalReleases(RowReleases):
             self.release_tails(believed)
 
     def _started(self):
-        """The start of the search for the mode: the last look's, or the one before if that is likelier."""
-        look, size, f = self.looks[-1], self.sizes[-1], self.curvature.values
-        sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
-        slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
-        step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
+        """The start of the search for the mode: the last noisy sum's, or the one before if that is likelier."""
+        noisy_sum, size, f = self.noisy_sums[-1], self.sizes[-1], self.curvature.values
+        sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * noisy_sum.clip**2), noisy_sum.clip)
+        slope = clipped_normal(0.0, sigma, noisy_sum.clip).slope * self.n_records * f
+        step = slope * noisy_sum.value / (slope**2 + noisy_sum.noise**2 / sigma**2)
         variance_left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
-        points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(variance_left))])
+        points = np.array([self.start, np.append(noisy_sum.point + step, 0.5 * math.log(variance_left))])
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
     def _clip(self, clip, believed):
         """The clip for residuals of a deviation, never larger than the last."""
-        mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.look_multipliers))
+        mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
         best, _ = best_clip(self.n_records, self.largest * self.sensitivity_factor * self.norm, mu)
         return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
 
@@ -962,13 +962,13 @@ class NormalReleases(RowReleases):
             scales=self.scales,
             prior_median=self.prior_median,
             log_sd=self.log_sd,
-            looks=tuple(self.looks[-_USED:]),
+            noisy_sums=tuple(self.noisy_sums[-_USED:]),
             sizes=tuple(self.sizes),
             start=self.start,
         )
 
     def posterior(self):
-        """The `Posterior` that all releases amount to."""
+        """The posterior that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _NORMAL_ROUNDS)
         sandwich_factor, weight = self._sandwich_factor(settled)
         tails = None if self.tails is None else self.tails._replace(weight=weight)
@@ -980,7 +980,7 @@ class NormalReleases(RowReleases):
         size = self.sizes[-1]
         if self.errors is None or size.value <= size.noise:
             return None, self.largest
-        f, clip = self.curvature.values, self.looks[-1].clip
+        f, clip = self.curvature.values, self.noisy_sums[-1].clip
         largest = self.largest if self.is_weighted else None
         matrix, noise = self.errors
         factor_of_all, varying = varying_part(

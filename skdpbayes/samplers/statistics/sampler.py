@@ -2,7 +2,7 @@
 
     p(theta | t, a_1, F_1, ...)  ~  p(theta) N(t; a(theta), V(theta) + sigma^2 I),    a = E[sum_i y_i x_i]
 
-`plan` says what is released and what it costs, `releases` does it, `surrogate` draws.
+`plan` says what is released and what it costs, `release` does it, `hmc` draws.
 """
 
 from collections.abc import Callable
@@ -152,11 +152,11 @@ class NoiseAware(Sampler):
         return weighed(released, draws)
 
 
-# A posterior given looks at clipped residuals: for numbers with unknown errors, and for counts.
+# A posterior given noisy sums of clipped residuals: for numbers with unknown errors, and for counts.
 #
 #     p(u, s | g_1, g_2, ...)  ~  p(u) p(s) N(g; E[g | u, s], Cov(g | u, s) + noise)
 #
-# `plan` says what is released and what it costs, `releases` does it, `surrogate` has the posterior.
+# `plan` says what is released and what it costs, `release` does it, `normal` and `poisson` have the posteriors.
 
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
@@ -174,7 +174,7 @@ def is_default_for_numbers(bounds):
 
 @options()
 class ClippedResiduals(Sampler):
-    """The posterior given looks at residuals that are clipped ever tighter, for numbers or counts.
+    """The posterior given noisy sums of residuals that are clipped ever tighter, for numbers or counts.
 
     It releases two second moments of rows and then, at one mode after the other, the sum of rows times
     clipped residuals. Each clip follows from what was released before: as residuals get smaller, so does

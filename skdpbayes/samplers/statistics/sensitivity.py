@@ -143,7 +143,7 @@ def _longest(n_classes, logit_range):
     return float(np.max(apart * np.sqrt(larger * (n_classes - larger) / n_classes)))
 
 
-# What one record can move of a look: a sum of rows times clipped residuals, and the sum of their
+# What one record can move of a noisy sum: a sum of rows times clipped residuals, and the sum of their
 # squares.
 #
 #     J = sup  a |g - g'|^2 / (q C tau)^2 + b (s - s')^2 / tau^4,      g = w v psi z,  s = w psi^2
@@ -157,7 +157,7 @@ def _longest(n_classes, logit_range):
 FREE = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
 
 
-def look_precision(of_sum, of_square, replaces):
+def residual_mu_squared(of_sum, of_square, replaces):
     """A bound on ``J``, exact where squares are free or records are not replaced.
 
     Parameters

@@ -116,15 +116,15 @@ def test_expected_statistics_are_right_of_overlapping_cut_components():
                           np.array([[0.15], [0.12]]))  # fmt: skip
     scales = scales_for("diag", 1, 3.0)
     values = cut_statistics(LINE, reference, scales)
-    look = noisy_statistics(reference, scales, np.zeros(6), 1.0)
+    noisy_sum = noisy_statistics(reference, scales, np.zeros(6), 1.0)
     at = MixtureState("diag", np.array([640.0, 360.0]), np.array([[-0.09], [0.215]]),
                    np.array([[0.145], [0.125]]))  # fmt: skip
-    given = gaussian_conditional(model, at, [look], True)
+    given = gaussian_conditional(model, at, [noisy_sum], True)
     for u in (np.zeros(5), np.array([0.03, 0.04, -0.03, 0.02, 0.03])):
         counts, means, factors = (part[0] for part in given.mixtures(u[None]))
         expected = expectation(values, counts, means[:, 0], factors[:, 0])
         spread = np.sqrt(expectation(values**2, counts, means[:, 0], factors[:, 0]))
-        maps, _ = _map_and_covariance(at, [look], True)
+        maps, _ = _map_and_covariance(at, [noisy_sum], True)
         found = given._moments(*given.place(u[None])).ravel() @ maps
         # In standard errors of sums over a thousand rows.
         np.testing.assert_allclose((found - expected) / spread, 0.0, atol=0.05)
@@ -140,11 +140,11 @@ def test_draws_follow_the_law_that_a_grid_has(rng, noise):
     scales = scales_for("diag", 1, 3.0)
     values = cut_statistics(LINE, reference, scales)
     sums = cut_statistics(rows, reference, scales).sum(axis=0) + noise * rng.normal(size=3)
-    look, at = noisy_statistics(reference, scales, sums, noise), reference
+    noisy_sum, at = noisy_statistics(reference, scales, sums, noise), reference
     for _ in range(4):
-        given = gaussian_conditional(model, at, [look], True)
+        given = gaussian_conditional(model, at, [noisy_sum], True)
         at = given.reference(find_mode(given))
-    given = gaussian_conditional(model, at, [look], True)
+    given = gaussian_conditional(model, at, [noisy_sum], True)
     _, means, factors = unpack_mixture(
         MixturePosterior(model, given, given).draw(4000, np.random.default_rng(0)), model
     )

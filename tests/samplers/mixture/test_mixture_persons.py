@@ -189,9 +189,9 @@ def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatc
             seen.clear()
             released = Rounds(run, table, np.random.default_rng(1000 * which + seed))
             released.run_rounds()
-            for look in released.looks:
-                sums = [local_sums(part, look.reference, look.scales) for part in tables]
-                seen.append((look.sums, sums, look.noise_scale))
+            for noisy_sum in released.noisy_sums:
+                sums = [local_sums(part, noisy_sum.reference, noisy_sum.scales) for part in tables]
+                seen.append((noisy_sum.sums, sums, noisy_sum.noise_scale))
             own.append(sum(log_ratio(*part) for part in seen))
         scores.append(np.array(own))
     audit = audit_separation(*scores)

@@ -123,12 +123,12 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     for seed in range(20):
         found = Rounds(plan, table, np.random.default_rng(seed))
         found.run_rounds()
-    for look, scales, multiplier in zip(
-        found.looks, plan.scales, plan.round_multipliers, strict=True
+    for noisy_sum, scales, multiplier in zip(
+        found.noisy_sums, plan.scales, plan.round_multipliers, strict=True
     ):
         expected = math.sqrt(moved) * scales.norm * multiplier
-        assert look.noise_scale == pytest.approx(expected, rel=1e-3)
-        assert look.noise_scale >= expected
+        assert noisy_sum.noise_scale == pytest.approx(expected, rel=1e-3)
+        assert noisy_sum.noise_scale >= expected
     misses = np.concatenate(misses)
     assert misses.size > 1000
     assert misses.std() == pytest.approx(1.0, rel=0.1)
@@ -180,9 +180,9 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
             seen.clear()
             released = Rounds(plan, table, np.random.default_rng(1000 * which + seed))
             released.run_rounds()
-            for look in released.looks:
-                sums = [local_sums(part, look.reference, look.scales) for part in tables]
-                seen.append((look.sums, sums, look.noise_scale))
+            for noisy_sum in released.noisy_sums:
+                sums = [local_sums(part, noisy_sum.reference, noisy_sum.scales) for part in tables]
+                seen.append((noisy_sum.sums, sums, noisy_sum.noise_scale))
             own.append(
                 sum(
                     np.sum((noisy - second) ** 2 - (noisy - first) ** 2) / (2 * noise**2)

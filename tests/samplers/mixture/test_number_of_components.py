@@ -58,7 +58,7 @@ def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_
     scales = Scales(1.0, 0.5, 0.25, 1e9)
     looked = MixtureState("diag", np.array([500.0]), np.zeros((1, 1)), np.ones((1, 1)))
     sums = np.array([510.0, 40.0, 150.0])
-    look = NoisyStatistics(looked, scales, sums, noise_scale, np.zeros(3))
+    noisy_sum = NoisyStatistics(looked, scales, sums, noise_scale, np.zeros(3))
     found = []
     for mean, deviation in ((0.0, 1.0), (0.2, 1.1)):
         at = MixtureState("diag", np.array([500.0]), np.array([[mean]]), np.array([[deviation]]))
@@ -73,7 +73,7 @@ def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_
             second = second - np.outer(moments[:3], moments[:3])
         covariance = 500.0 * second * np.outer(units, units) + noise_scale**2 * np.eye(3)
         expected = multivariate_normal.logpdf(sums, 500.0 * units * moments[:3], covariance)
-        found.append(log_evidence(at, [look], is_size_public) - expected)
+        found.append(log_evidence(at, [noisy_sum], is_size_public) - expected)
     # The constant is left out; simulated rows have kurtosis to a few per cent.
     assert found[0] == pytest.approx(1.5 * np.log(2 * np.pi), abs=0.15)
     assert found[1] == pytest.approx(found[0], abs=0.15)

@@ -15,7 +15,7 @@ from skdpbayes.samplers.statistics import release
 from skdpbayes.samplers.statistics.hmc import draw
 from skdpbayes.samplers.statistics.normal import (
     NoisyMeanSquare,
-    NoisyScore,
+    NoisySum,
     NormalSurrogate,
     conditioned,
     positive_inverse,
@@ -64,23 +64,23 @@ def test_moments_of_a_clipped_normal_number_are_integrals(mean, deviation, clip)
 
 
 def test_the_law_of_looks_is_that_of_a_symmetric_matrix_integrated_out(rng):
-    """Against the dense covariance of all looks, entry by entry of the matrix."""
-    n_looks, length = 3, 4
-    x, r = rng.normal(size=(2, 1, n_looks, length))
-    root = rng.normal(size=(length, n_looks, n_looks))
-    blocks = root @ root.swapaxes(1, 2) + 0.3 * np.eye(n_looks)
+    """Against the dense covariance of all noisy sums, entry by entry of the matrix."""
+    n_sums, length = 3, 4
+    x, r = rng.normal(size=(2, 1, n_sums, length))
+    root = rng.normal(size=(length, n_sums, n_sums))
+    blocks = root @ root.swapaxes(1, 2) + 0.3 * np.eye(n_sums)
     p, h = rng.uniform(0.2, 1.0, size=(2, length))
-    covariance = np.zeros((n_looks, length, n_looks, length))
+    covariance = np.zeros((n_sums, length, n_sums, length))
     for i in range(length):
         covariance[:, i, :, i] = blocks[i]
     for i in range(length):
         for j in range(i + 1):
-            # What one entry, and its mirror image, adds to all looks.
+            # What one entry, and its mirror image, adds to all noisy sums.
             unit = np.zeros((length, length))
             unit[i, j] = unit[j, i] = math.sqrt(p[i] * p[j] if i != j else 2 * p[i] ** 2 + h[i])
             added = (x[0] @ unit).ravel()
             covariance += np.outer(added, added).reshape(covariance.shape)
-    covariance = covariance.reshape(n_looks * length, -1)
+    covariance = covariance.reshape(n_sums * length, -1)
     flat = r.ravel()
     expected = 0.5 * flat @ np.linalg.solve(covariance, flat)
     expected += 0.5 * np.linalg.slogdet(covariance)[1]
@@ -98,7 +98,7 @@ def test_inverses_and_determinants_of_many_small_matrices(rng):
 
 
 def a_surrogate(rng, length=5, **changed):
-    """A surrogate of looks from far off to close by."""
+    """A surrogate of noisy sums from far off to close by."""
     clips = (2.0, 1.0, 0.7, 0.5)
     fields = dict(
         n_samples=500.0,
@@ -111,8 +111,8 @@ def a_surrogate(rng, length=5, **changed):
         scales=np.ones(1),
         prior_median=0.5,
         log_sd=1.5,
-        looks=tuple(
-            NoisyScore(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
+        noisy_sums=tuple(
+            NoisySum(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
             for t in clips
         ),
         sizes=tuple(NoisyMeanSquare(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips),
@@ -137,7 +137,7 @@ def test_gradients_are_derivatives(rng):
 
 
 def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
-    """Tables of normal rows and errors: what clips take is in the mean, what looks share is not noise."""
+    """Tables of normal rows and errors: what clips take is in the mean, what noisy sums share is not noise."""
     monkeypatch.setattr("skdpbayes.samplers.statistics.normal._OF_SHAPE", 0.0)
     n, s, clips = 400, 0.5, (0.9, 0.6)
     mean, deviations = np.array([0.4, 0.0, 0.3]), np.array([1.0, 0.6, 0.0])
@@ -149,15 +149,15 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
     for _ in range(3000):
         rows = mean + deviations * rng.normal(size=(n, 3))
         errors = s * rng.normal(size=n)
-        looks = []
+        noisy_sums = []
         for point, clip in zip(points, clips, strict=True):
             psi = np.clip(rows @ (truth - point) + errors, -clip, clip)
             # The curvature of this very table is what a posterior knows.
             own = (rows.T @ rows / n - curvature) @ (truth - point)
             away = mean @ (truth - point)
             spread = math.sqrt(s**2 + (truth - point) @ curvature @ (truth - point) - away**2)
-            looks.append(psi @ rows - n * clipped_normal(away, spread, clip).slope * own)
-        found.append(np.array(looks) @ basis)
+            noisy_sums.append(psi @ rows - n * clipped_normal(away, spread, clip).slope * own)
+        found.append(np.array(noisy_sums) @ basis)
     found = np.array(found)
     surrogate = a_surrogate(
         rng,
@@ -168,8 +168,8 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
         diagonal_variance=np.zeros(3),
         mean=mean @ basis,
         squares=values,
-        looks=tuple(
-            NoisyScore(point @ basis, clip, np.zeros(3), 1e-9)
+        noisy_sums=tuple(
+            NoisySum(point @ basis, clip, np.zeros(3), 1e-9)
             for point, clip in zip(points, clips, strict=True)
         ),
         sizes=(NoisyMeanSquare(np.zeros(3), 1.0, 0.3, 0.05),),
@@ -185,22 +185,22 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
 
 
 def implied(surrogate, at):
-    """Return the mean of looks, by which the energy is least, and their covariances, from its curvature."""
-    n_looks, length = len(surrogate.looks), surrogate.mean.size
+    """Return the mean of noisy sums, by which the energy is least, and their covariances, from its curvature."""
+    n_sums, length = len(surrogate.noisy_sums), surrogate.mean.size
 
     def energy(values):
-        looks = tuple(
-            look._replace(value=value) for look, value in zip(surrogate.looks, values, strict=True)
+        noisy_sums = tuple(
+            noisy_sum._replace(value=value) for noisy_sum, value in zip(surrogate.noisy_sums, values, strict=True)
         )
         fields = {name: getattr(surrogate, name) for name in NormalSurrogate.__dataclass_fields__}
-        return NormalSurrogate(**{**fields, "looks": looks}).likelihood(at[None])[0][0]
+        return NormalSurrogate(**{**fields, "noisy_sums": noisy_sums}).likelihood(at[None])[0][0]
 
-    zero, step = np.zeros((n_looks, length)), 1.0
-    means, covariance = np.zeros((n_looks, length)), np.zeros((length, n_looks, n_looks))
+    zero, step = np.zeros((n_sums, length)), 1.0
+    means, covariance = np.zeros((n_sums, length)), np.zeros((length, n_sums, n_sums))
     for i in range(length):
-        hessian, gradient = np.empty((n_looks, n_looks)), np.empty(n_looks)
+        hessian, gradient = np.empty((n_sums, n_sums)), np.empty(n_sums)
         units = []
-        for k in range(n_looks):
+        for k in range(n_sums):
             unit = zero.copy()
             unit[k, i] = step
             units.append(unit)
@@ -216,21 +216,21 @@ def implied(surrogate, at):
 
 
 def test_draws_follow_the_density(rng):
-    """Of one coefficient and the errors' deviation, against a grid, with looks that may well be."""
+    """Of one coefficient and the errors' deviation, against a grid, with noisy sums that may well be."""
     curvature, truth, s = 0.8, 0.4, 0.5
-    looks, sizes = [], []
+    noisy_sums, sizes = [], []
     for point, clip in ((0.0, 1.5), (0.3, 1.0), (0.5, 0.8)):
         law = clipped_normal(0.0, math.hypot(s, math.sqrt(curvature) * (truth - point)), clip)
         noise = 20.0 * clip
         value = 500.0 * law.slope * curvature * (truth - point) + noise * rng.normal()
-        looks.append(NoisyScore(np.array([point]), clip, np.array([value]), noise))
+        noisy_sums.append(NoisySum(np.array([point]), clip, np.array([value]), noise))
         sizes.append(NoisyMeanSquare(np.array([point]), clip, float(law.square), 0.1))
     surrogate = a_surrogate(
         rng,
         length=1,
         curvature=np.array([curvature]),
         mean=np.zeros(1),
-        looks=tuple(looks),
+        noisy_sums=tuple(noisy_sums),
         sizes=tuple(sizes),
     )
     u, log_s = np.meshgrid(np.linspace(-3, 4, 401), np.linspace(-4, 2, 401), indexing="ij")
@@ -430,8 +430,8 @@ def test_rows_that_count_less_where_they_are_long_are_as_large_as_they_are(rng):
 @pytest.mark.nightly
 def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
-    exact = release.NoisyScore
-    monkeypatch.setattr(release, "NoisyScore", lambda *fields: exact(*fields[:3], 0.1 * fields[3]))
+    exact = release.NoisySum
+    monkeypatch.setattr(release, "NoisySum", lambda *fields: exact(*fields[:3], 0.1 * fields[3]))
     shares = []
     for seed in range(5):
         draws, truth, _ = fitted(seed, 2000, 4, 0.3)
@@ -446,11 +446,11 @@ def test_clips_follow_residuals_and_never_grow():
     plan = ClippedResiduals().plan(model.bounds(), 5000, Budget(3.0, 1e-6))
     released = NormalReleases(plan, model.target(rows, responses), np.random.default_rng(0))
     released.run_rounds()
-    clips = np.array([look.clip for look in released.looks])
+    clips = np.array([noisy_sum.clip for noisy_sum in released.noisy_sums])
     assert np.all(np.diff(clips) <= 0) and clips[-1] < 0.8 * clips[0] < 40.0
     # At most 2.5 deviations of the errors, and what is not known of them and of the mode.
     assert 1.2 * 0.3 < clips[-1] < 2.8 * 0.3
-    assert len(released.looks) == len(plan.look_multipliers)
+    assert len(released.noisy_sums) == len(plan.residual_multipliers)
 
 
 # Public numbers
@@ -475,7 +475,7 @@ def test_plans_tell_what_privacy_costs():
     few, many = (ClippedResiduals().plan(bounds, n, Budget(0.1, 1e-6)) for n in (100, 10**6))
     assert few.interval_inflation > many.interval_inflation > 1.0
     assert any("noise hides nearly all" in text for text in few.warnings) and not many.warnings
-    assert "looks at residuals" in many.summary()["spent on"]
+    assert "sums of clipped residuals" in many.summary()["spent on"]
 
 
 def test_new_draws_are_free_and_of_the_same_posterior():

@@ -13,7 +13,7 @@ from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.release import NormalReleases
-from skdpbayes.samplers.statistics.sensitivity import FREE, look_precision
+from skdpbayes.samplers.statistics.sensitivity import FREE, residual_mu_squared
 
 FAMILY, LONG = Normal(-2.0, 2.0), np.longdouble
 
@@ -130,7 +130,7 @@ def test_releases_are_rounded_by_less_than_is_charged(ratio, far):
 
 
 def moved_squares(of_square):
-    """All that two records may move a look, squared, for residuals and weights on a grid."""
+    """All that two records may move a noisy sum, squared, for residuals and weights on a grid."""
     t, w = np.linspace(-1.0, 1.0, 81), np.array([0.0, 0.3, 0.7, 1.0])
     t, w = (part.ravel() for part in np.meshgrid(t, w))
     # Opposite rows of the largest norm: sums are as far apart as residuals have the same sign.
@@ -145,9 +145,9 @@ def test_squares_are_free_up_to_a_bound_and_not_beyond():
     assert moved_squares(1.01 * FREE) > 1.0
     assert math.isclose(FREE, 0.6931356, abs_tol=1e-6)
     for of_square in (0.2, FREE, 1.0, 5.0):
-        assert moved_squares(of_square) <= look_precision(1.0, of_square, True) + 1e-12
-    assert look_precision(1.0, 0.3, True) == 1.0
-    assert look_precision(1.0, 0.3, False) == pytest.approx(1.3)
+        assert moved_squares(of_square) <= residual_mu_squared(1.0, of_square, True) + 1e-12
+    assert residual_mu_squared(1.0, 0.3, True) == 1.0
+    assert residual_mu_squared(1.0, 0.3, False) == pytest.approx(1.3)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -158,12 +158,12 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
 ):
     model = LinearModel(family=FAMILY, n_features=n_features, norm=1.0)
     plan = ClippedResiduals().plan(model.bounds(), 50_000, Budget(epsilon, 1e-6, relation))
-    looks = np.array(plan.look_multipliers) ** -2.0
+    noisy_sums = np.array(plan.residual_multipliers) ** -2.0
     squares = np.array(plan.square_multipliers) ** -2.0
     replaces = relation == "replace_one"
-    of_looks = looks.sum() if replaces else looks.sum() + squares.sum()
+    of_sums = noisy_sums.sum() if replaces else noisy_sums.sum() + squares.sum()
     if replaces:
-        assert np.all(squares <= FREE * looks)
+        assert np.all(squares <= FREE * noisy_sums)
     of_matrices = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
     if plan.errors_multiplier is not None:
         of_matrices += plan.errors_multiplier**-2.0
@@ -174,7 +174,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
         of_mean, of_square = np.array(plan.tails_multipliers) ** -2.0
         of_tails = of_mean + (0.0 if replaces else of_square)
         assert not replaces or of_square <= FREE * of_mean
-    total = of_matrices + 2 * plan.size_multiplier**-2.0 + of_looks + of_tails
+    total = of_matrices + 2 * plan.size_multiplier**-2.0 + of_sums + of_tails
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert plan.cost.neighboring_relation == relation
     assert 0.999 * epsilon < plan.epsilon <= epsilon
@@ -186,7 +186,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
 def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
     """The likelihood ratio of everything that is released, each given what came before.
 
-    Two rows are opposite and have the same residual, which moves every look by all that there is.
+    Two rows are opposite and have the same residual, which moves every noisy sum by all that there is.
     """
     n = 40
     angles = np.linspace(0.0, 2.0 * np.pi, n)
@@ -228,10 +228,10 @@ def log_ratio(released, tables):
         total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
         if released.errors is not None:
             squares, squares_noise = released.errors
-            point, clip = released.looks[-1][:2]
+            point, clip = released.noisy_sums[-1][:2]
             found = squares_moment(own, after @ point, clip, after)
             total -= sign * np.sum((squares - found) ** 2) / (2 * squares_noise**2)
-        for point, clip, value, noise in released.looks:
+        for point, clip, value, noise in released.noisy_sums:
             found = clipped_sums(own, after @ point, clip)[0] @ after
             total -= sign * np.sum((value - found) ** 2) / (2 * noise**2)
         for point, clip, value, noise in released.sizes:

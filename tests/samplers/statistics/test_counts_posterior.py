@@ -41,7 +41,7 @@ from skdpbayes.samplers.statistics.poisson import (
     rescaled_to,
 )
 from skdpbayes.samplers.statistics.prior import Group, Prior
-from skdpbayes.samplers.statistics.release import NoisyCountScore, PoissonReleases
+from skdpbayes.samplers.statistics.release import NoisyCountSum, PoissonReleases
 
 # Laws
 
@@ -250,7 +250,7 @@ def test_a_population_takes_another_moment_and_keeps_its_constant(rng, constant)
 
 
 def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
-    """What is believed after four looks, at points that come closer to ``truth``."""
+    """What is believed after four noisy sums, at points that come closer to ``truth``."""
     rows = rng.normal(size=(400, length))
     rows[:, -1] = 1.0
     population = CountPopulation(rows, np.ones(400), np.zeros(400), n / 400, 20.0, 40.0)
@@ -263,7 +263,7 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         prior=Prior((Group.learnt(np.eye(length), length),)),
         scales=np.ones(1),
         dispersion=poisson.USUAL,
-        looks=[],
+        noisy_sums=[],
         settled=None,
         _tables={},
         start=truth,
@@ -277,8 +277,8 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         centres = centre(population.logits(point))
         value, square = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
         sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
-        given.looks.append(
-            NoisyCountScore(point, clip, centre, sums, noise * clip, square.mean(), 0.01)
+        given.noisy_sums.append(
+            NoisyCountSum(point, clip, centre, sums, noise * clip, square.mean(), 0.01)
         )
     return given, truth
 
@@ -303,23 +303,23 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     copies = int(population.size * 2)  # Half a record is no record.
     found = []
     for _ in range(1500):
-        looks = np.zeros((4, 3))
+        noisy_sums = np.zeros((4, 3))
         counts = drawn(np.tile(np.exp(population.logits(truth)), (copies, 1)), 1.3, rng)
-        for k, look in enumerate(given.looks):
-            centres = look.centre(population.logits(look.point))
-            psi = np.clip(np.minimum(counts, 20.0) - centres, -look.clip, look.clip)
-            looks[k] = psi.sum(axis=0) @ population.rows
-        found.append(looks)
+        for k, noisy_sum in enumerate(given.noisy_sums):
+            centres = noisy_sum.centre(population.logits(noisy_sum.point))
+            psi = np.clip(np.minimum(counts, 20.0) - centres, -noisy_sum.clip, noisy_sum.clip)
+            noisy_sums[k] = psi.sum(axis=0) @ population.rows
+        found.append(noisy_sums)
     found = np.array(found) / 2.0
     error = found.std(axis=0) / math.sqrt(len(found))
     assert np.max(np.abs(found.mean(axis=0) - mean[0]) / error) < 5.0
     # Noise and what rows may change are left out.
     turned = np.sqrt(2.0) * (found - found.mean(axis=0)) @ given.curvature.basis
-    blocks, own = given._blocks(given.looks), []
-    for look in given.looks:
-        centres = look.centre(population.logits(look.point))
+    blocks, own = given._blocks(given.noisy_sums), []
+    for noisy_sum in given.noisy_sums:
+        centres = noisy_sum.centre(population.logits(noisy_sum.point))
         own.append(
-            population.size * 400 * given._leaning(look.clip, centres) @ given.curvature.basis
+            population.size * 400 * given._leaning(noisy_sum.clip, centres) @ given.curvature.basis
         )
     blocks = blocks - np.einsum("ki,li->ikl", np.array(own), np.array(own))
     seen = np.einsum("bki,bli->ikl", turned, turned) / len(turned)
@@ -449,8 +449,8 @@ def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
     exact = PosteriorState._blocks
 
-    def without_noise(self, looks):
-        return exact(self, [look._replace(noise=0.1 * look.noise) for look in looks])
+    def without_noise(self, noisy_sums):
+        return exact(self, [noisy_sum._replace(noise=0.1 * noisy_sum.noise) for noisy_sum in noisy_sums])
 
     monkeypatch.setattr(PosteriorState, "_blocks", without_noise)
     assert coverage(8, 5000, 4, 0.3) < 0.7
@@ -496,7 +496,7 @@ def test_counts_that_vary_more_are_known_to(rng):
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
-    """Of what looks see a change of ``u`` by, in deviations of what is not known."""
+    """Of what noisy sums see a change of ``u`` by, in deviations of what is not known."""
     n, d = 4000, 12
     rows, counts, _ = decaying(0, n, d, 20.0)
     model = LinearModel(family=Poisson(96.0), n_features=d, norm=math.sqrt(d))
@@ -540,7 +540,7 @@ def test_it_may_be_asked_for_and_says_what_privacy_costs():
         )
     ]
     assert of_columns == [True, False]
-    # Counts of survival do not have the law that looks take.
+    # Counts of survival do not have the law that noisy sums take.
     assert Auto().plan(bounds, 10_000, Budget(1.0, 1e-6)).name in ("sghmc", "sgfs")
     wide = LinearModel(family=Poisson(9.0), n_features=300, norm=1.0).bounds()
     with pytest.raises(ValueError, match="up to 200 coefficients"):

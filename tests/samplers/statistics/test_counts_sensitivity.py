@@ -67,7 +67,7 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
         steepest = max(steepest, max(np.linalg.norm(m) for m in matrices))
         some = matrices[::6]
         apart = max(apart, max(np.linalg.norm(m - other) for m in some for other in some))
-        # Of a look, both parts together.
+        # Of a noisy sum, both parts together.
         for i in range(0, n, 7):
             moved = 0.25 * np.sum((sums[i] - np.array(sums)) ** 2, axis=1)
             moved += FREE * (squares[i] - np.array(squares)) ** 2
@@ -145,13 +145,13 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
 def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, relation):
     model = LinearModel(family=Poisson(LARGEST), n_features=4, norm=1.0)
     plan = ClippedResiduals().plan(model.bounds(), 50_000, Budget(epsilon, 1e-6, relation))
-    looks = np.array(plan.look_multipliers) ** -2.0
+    noisy_sums = np.array(plan.residual_multipliers) ** -2.0
     squares = np.array(plan.square_multipliers) ** -2.0
     replaces = relation == "replace_one"
     if replaces:
-        assert np.all(squares <= FREE * looks)
+        assert np.all(squares <= FREE * noisy_sums)
     total = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
-    total += 2 * plan.size_multiplier**-2.0 + looks.sum() + (0 if replaces else squares.sum())
+    total += 2 * plan.size_multiplier**-2.0 + noisy_sums.sum() + (0 if replaces else squares.sum())
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert 0.999 * epsilon < plan.epsilon <= epsilon
 
@@ -217,10 +217,10 @@ def scored(plan, table, tables, seed):
         bins = binned(one, count_edges(LARGEST), exposure_edges())
         for values, exact in zip(released.histograms, bins, strict=False):
             parts.append((values - exact, released.histogram_noise))
-        for look in released.beliefs.looks:
-            theta = transform @ look.point
-            value = clipped_sums(own, theta, look.clip, centre=look.centre)[0] @ transform
-            square = clipped_sums(one, theta, look.clip, centre=look.centre)[1] / n_records
-            parts += [(look.value - value, look.noise), (look.square - square, look.square_noise)]
+        for noisy_sum in released.beliefs.noisy_sums:
+            theta = transform @ noisy_sum.point
+            value = clipped_sums(own, theta, noisy_sum.clip, centre=noisy_sum.centre)[0] @ transform
+            square = clipped_sums(one, theta, noisy_sum.clip, centre=noisy_sum.centre)[1] / n_records
+            parts += [(noisy_sum.value - value, noisy_sum.noise), (noisy_sum.square - square, noisy_sum.square_noise)]
         found -= sign * sum(np.sum(miss**2) / (2.0 * noise**2) for miss, noise in parts)
     return found

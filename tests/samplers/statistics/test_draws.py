@@ -32,8 +32,8 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     population = Population(family, rows, rng.uniform(0.5, 1.0, size=100), 4.0)
     u = np.full(length, truth)
     f = population.change(u[None])[0]
-    looks = [NoisyValue(u, 1.1 * f + noise * rng.normal(size=length), noise)]
-    score_discrepancy = estimate_discrepancy(population, looks, [], u)
+    noisy_sums = [NoisyValue(u, 1.1 * f + noise * rng.normal(size=length), noise)]
+    score_discrepancy = estimate_discrepancy(population, noisy_sums, [], u)
     values, basis = np.linalg.eigh(population.curvature(u))
     make, precision = Group.learnt if is_learnt else Group.known, scale**-2.0 * np.eye(length)
     prior = Prior((make(precision, length),))

@@ -11,7 +11,7 @@ from skdpbayes.samplers.statistics import logistic as module
 from skdpbayes.samplers.statistics.logistic import Population, estimate_discrepancy
 from skdpbayes.samplers.statistics.release import LogisticReleases, NoisyValue
 
-# How many looks there are, and which have a curvature.
+# How many noisy sums there are, and which have a curvature.
 RELEASES = [(1, ()), (3, ()), (3, (1,)), (4, (0, 2))]
 
 
@@ -55,32 +55,32 @@ def changes_of_curvature(population, point, at, size):
     return 0.1 * size**2 / squares.size * squares.mean() * away
 
 
-def releases_of(rng, population, matrix, size, n_looks, curved, noise):
+def releases_of(rng, population, matrix, size, n_sums, curved, noise):
     """Looks at a path of points and curvatures at some of them, of a table with this ``M``."""
     n = length_of(population)
-    points = np.cumsum(rng.normal(size=(n_looks, n)) * 0.7, axis=0)
-    looks, curvatures = [], []
+    points = np.cumsum(rng.normal(size=(n_sums, n)) * 0.7, axis=0)
+    noisy_sums, curvatures = [], []
     changed = changes(population, points, points[-1], size)
     for k, (point, variance) in enumerate(zip(points, changed, strict=True)):
         f, slope = population.change(point[None])[0], population.curvature(point)
         own = noise * rng.uniform(0.5, 2.0)
         errors = np.hypot(own, np.sqrt(variance)) * rng.normal(size=n)
-        looks.append(NoisyValue(point, f + matrix @ f + errors, own))
+        noisy_sums.append(NoisyValue(point, f + matrix @ f + errors, own))
         if k in curved:
             half = np.tril(rng.normal(size=(n, n)), -1) / np.sqrt(2.0)
             errors = 2.0 * own * (half + half.T + np.diag(rng.normal(size=n)))
             changed = changes_of_curvature(population, point, points[-1], size)
             errors += np.sqrt(changed) * rng.normal(size=(n, n))
             curvatures.append(NoisyValue(point, slope + matrix @ slope + errors, 2.0 * own))
-    return looks, curvatures
+    return noisy_sums, curvatures
 
 
-def dense(population, looks, curvatures, at, size, doubts=0.0):
+def dense(population, noisy_sums, curvatures, at, size, doubts=0.0):
     """Return (mean and covariance of ``M`` row by row, log density of all releases), by dense algebra."""
     squares = squares_of(population)
     n = squares.size
     designs, values, variances = [], [], []
-    for point, value, noise in looks:
+    for point, value, noise in noisy_sums:
         f = population.change(point[None])[0]
         designs.append(np.kron(np.eye(n), f))
         values.append(value - f)
@@ -111,19 +111,19 @@ def doubted(doubts, population):
 
 
 @pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
-@pytest.mark.parametrize("n_looks, curved", RELEASES)
+@pytest.mark.parametrize("n_sums, curved", RELEASES)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
-    rng, n_classes, n_looks, curved, doubts
+    rng, n_classes, n_sums, curved, doubts
 ):
     population = a_population(rng, n_classes)
     n = length_of(population)
     truth = a_truth(rng, population, 0.4)
-    looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
-    at = looks[-1].point
-    found = estimate_discrepancy(population, looks, curvatures, at, doubts)
+    noisy_sums, curvatures = releases_of(rng, population, truth, 0.4, n_sums, curved, 10.0)
+    at = noisy_sums[-1].point
+    found = estimate_discrepancy(population, noisy_sums, curvatures, at, doubts)
     own = doubted(doubts, population)
-    mean, covariance, _ = dense(population, looks, curvatures, at, found.size, own)
+    mean, covariance, _ = dense(population, noisy_sums, curvatures, at, found.size, own)
     np.testing.assert_allclose(found.mean, mean.reshape(n, n), rtol=1e-8, atol=1e-10)
     f = population.change(rng.normal(size=(5, n)) * 2.0)
     blocks = covariance.reshape(n, n, n, n)
@@ -136,9 +136,9 @@ def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
 
 
 @pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
-@pytest.mark.parametrize("n_looks, curved", RELEASES)
+@pytest.mark.parametrize("n_sums, curved", RELEASES)
 def test_sizes_are_weighed_by_the_density_of_the_releases(
-    rng, monkeypatch, n_looks, curved, doubts
+    rng, monkeypatch, n_sums, curved, doubts
 ):
     """Of all releases jointly, times the law of sizes."""
     population, weighed, given = a_population(rng, 3), {}, module._given
@@ -150,11 +150,11 @@ def test_sizes_are_weighed_by_the_density_of_the_releases(
 
     monkeypatch.setattr(module, "_given", noted)
     truth = a_truth(rng, population, 0.4)
-    looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
-    at = looks[-1].point
-    found = estimate_discrepancy(population, looks, curvatures, at, doubts)
+    noisy_sums, curvatures = releases_of(rng, population, truth, 0.4, n_sums, curved, 10.0)
+    at = noisy_sums[-1].point
+    found = estimate_discrepancy(population, noisy_sums, curvatures, at, doubts)
     sizes, own = np.array(list(weighed)), doubted(doubts, population)
-    expected = np.array([dense(population, looks, curvatures, at, size, own)[2] for size in sizes])
+    expected = np.array([dense(population, noisy_sums, curvatures, at, size, own)[2] for size in sizes])
     expected += norm.logpdf(np.log(sizes), np.log(0.2), 0.7)
     assert len(sizes) > 5 and np.ptp(expected) > 0.5
     np.testing.assert_allclose(np.diff(list(weighed.values())), np.diff(expected), rtol=1e-7)
@@ -167,8 +167,8 @@ def test_the_size_of_a_misfit_is_found(rng, size):
     found = []
     for _ in range(20):
         truth = a_truth(rng, population, size)
-        looks, curvatures = releases_of(rng, population, truth, size, 6, (2, 4), 1.0)
-        found.append(estimate_discrepancy(population, looks, curvatures, looks[-1].point).size)
+        noisy_sums, curvatures = releases_of(rng, population, truth, size, 6, (2, 4), 1.0)
+        found.append(estimate_discrepancy(population, noisy_sums, curvatures, noisy_sums[-1].point).size)
     assert 0.7 < np.median(found) / size < 1.4
 
 
@@ -189,8 +189,8 @@ def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
     population = a_population(rng, 2, 3)
     rows = population.rows * np.array([1.0, 1.0, 0.0])
     population = Population(population.family, rows, population.weights, population.size)
-    looks = [NoisyValue(u, population.change(u[None])[0] + 1.0, 1.0) for u in np.eye(3)]
-    found = estimate_discrepancy(population, looks, [], np.ones(3))
+    noisy_sums = [NoisyValue(u, population.change(u[None])[0] + 1.0, 1.0) for u in np.eye(3)]
+    found = estimate_discrepancy(population, noisy_sums, [], np.ones(3))
     assert np.isfinite(found.mean).all()
     assert np.isfinite(variances_of(found, population.change(np.eye(3)))).all()
 
@@ -206,10 +206,10 @@ def misses(rng, told, curved=(1, 3), n_tables=150):
         truth = a_truth(rng, population, 0.2)
         released = releases_of(rng, population, truth, 0.2, 4, curved, 20.0)
         at = released[0][-1].point
-        looks, curvatures = (
+        noisy_sums, curvatures = (
             [each._replace(noise=told * each.noise) for each in part] for part in released
         )
-        found = estimate_discrepancy(population, looks, curvatures, at)
+        found = estimate_discrepancy(population, noisy_sums, curvatures, at)
         error = found.mean - truth
         deviations = np.sqrt(found.shares @ (found.factor**2).T)
         of_matrix.append(np.mean((error / deviations) ** 2))
@@ -259,7 +259,7 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         target, bounds = make_target(rows, labels, prior_scale=4.0)
         found = LogisticReleases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
         found.run_rounds()
-        found.looks = [look._replace(noise=told * look.noise) for look in found.looks]
+        found.noisy_sums = [noisy_sum._replace(noise=told * noisy_sum.noise) for noisy_sum in found.noisy_sums]
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]
         given = found.surrogate()
         u = given.start + rng.normal(size=(5, 4)) / np.sqrt(np.diag(given.information(given.start)))

@@ -181,13 +181,13 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     expected = moved * score * norm * plan.label_multiplier
     assert expected < found.label_noise < (1.0 + 1e-4) * expected
     scores = moved * score * norm * np.array(plan.score_multipliers)
-    factors = np.array([noise for _, _, noise in found.looks]) / scores
+    factors = np.array([noise for _, _, noise in found.noisy_sums]) / scores
     squares = []
-    for look, *pair in zip(
-        found.looks, plan.score_multipliers, plan.curvature_multipliers, strict=True
+    for noisy_sum, *pair in zip(
+        found.noisy_sums, plan.score_multipliers, plan.curvature_multipliers, strict=True
     ):
-        theta = look.point.reshape(found.family.n_blocks, -1) @ found.coordinates.transform.T
-        reach = found.coordinates.logit_bound(found.family, look.point, theta)
+        theta = noisy_sum.point.reshape(found.family.n_blocks, -1) @ found.coordinates.transform.T
+        reach = found.coordinates.logit_bound(found.family, noisy_sum.point, theta)
         a, b = (0.0 if value is None else value**-2.0 for value in pair)
         squares.append(joint_precision_at(found.family, reach, moved == 2, a, b) / a)
     np.testing.assert_allclose(factors, np.sqrt(squares), rtol=1e-3)

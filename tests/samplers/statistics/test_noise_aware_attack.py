@@ -65,8 +65,8 @@ def log_ratio(released, tables):
         gradient, _ = weighted_sums(own, family, None, zero, curvature=False)
         miss = released.labels + (gradient @ transform).ravel()
         total -= sign * np.sum(miss**2) / (2 * released.label_noise**2)
-        for looks, which in ((released.looks, 0), (released.curvatures, 1)):
-            for point, value, noise in looks:
+        for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
+            for point, value, noise in noisy_sums:
                 theta = point.reshape(family.n_blocks, -1) @ transform.T
                 found = weighted_scores(own, family, theta, transform)[which]
                 found = found if which else (found @ transform).ravel()

@@ -52,7 +52,7 @@ def test_a_deviation_is_found_from_the_mean_of_clipped_squares():
 
 @pytest.mark.parametrize("clip", [1.0, 1.6, 2.5])
 def test_one_matrix_tells_errors_and_slopes(rng, clip):
-    """With the true matrix: the covariance of the root of a look, against that of the definition."""
+    """With the true matrix: the covariance of the root of a noisy sum, against that of the definition."""
     rows = rng.uniform(-1.0, 1.0, size=(200_000, 3))
     z = np.column_stack([rows, np.ones(len(rows))])
     basis = np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z)))
@@ -85,7 +85,7 @@ def test_noise_is_not_taken_for_errors_that_vary(rng):
 
 
 def test_errors_that_do_not_vary_are_not_taken_to_where_rows_count_less(rng):
-    """Looks weigh long rows less, and so does the matrix."""
+    """Noisy sums weigh long rows less, and so does the matrix."""
     rows, weights = rng.normal(size=(200_000, 3)), None
     rows[:, 0] = rng.random(200_000) < 0.03  # Rare, and long where it is not zero.
     rows /= rows.std(axis=0)
@@ -138,9 +138,9 @@ def test_looks_that_contradict_each_other_are_known():
     posterior, _ = posterior_of(1, 4000, False, 3.0)
     surrogate = posterior.surrogate
     assert 0.1 < surrogate.contradiction() < 2.0
-    last = surrogate.looks[-1]
+    last = surrogate.noisy_sums[-1]
     moved = last._replace(value=last.value + 30.0 * last.noise)
-    surrogate = dataclasses.replace(surrogate, looks=(*surrogate.looks[:-1], moved))
+    surrogate = dataclasses.replace(surrogate, noisy_sums=(*surrogate.noisy_sums[:-1], moved))
     assert surrogate.contradiction() > 30.0
 
 

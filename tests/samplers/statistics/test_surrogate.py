@@ -51,7 +51,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         population = normal_population(design, np.eye(length), family, norm, 400.0)
     centre = rng.normal(size=size) * 0.5
     f = population.change(centre[None])[0]
-    looks = [NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)]
+    noisy_sums = [NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)]
     curvature = population.curvature(centre)
     curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
     prior = a_prior(rng, family, length)
@@ -62,7 +62,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         target=f + rng.normal(size=size) * 15.0,
         noise=20.0,
         score_discrepancy=estimate_discrepancy(
-            population, looks, curvatures, centre, np.linspace(0.8, 0.0, length)
+            population, noisy_sums, curvatures, centre, np.linspace(0.8, 0.0, length)
         ),
         origin=population.origin,
         slope=float(population.mean_variance(population.at(centre[None]))[0]),

@@ -108,7 +108,7 @@ def plain_surrogate(n):
         scales=np.ones(1),
         prior_median=1.0,
         log_sd=1.0,
-        looks=(),
+        noisy_sums=(),
         sizes=(),
         start=np.zeros(2),
     )
@@ -131,7 +131,7 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     expected = quad(lambda x: x * density(x), -1.5, 1.5, **ends)[0] / mass
     assert delta.mean() == pytest.approx(expected, abs=5.0 * delta.std() / math.sqrt(size))
     spread = quad(lambda x: x**2 * density(x), -1.5, 1.5, **ends)[0] / mass - expected**2
-    # What looks and the mean have in common is added, at most once.
+    # What noisy sums and the mean have in common is added, at most once.
     assert 0.98 * spread < delta.var() < spread + square / n
     assert deviations.mean() == pytest.approx(1.0, abs=0.01)
 
