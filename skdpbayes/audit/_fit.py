@@ -2,8 +2,8 @@
 
     b_i ~ Bernoulli(1/2),     table = rows and the forms b of the canaries,     fit,     guess b
 
-A run has as many coins as canaries (`epsilon_of_scores`, `mu_of_scores`); with one canary, runs are independent
-releases from two tables, and their scores are compared (`audit_scores`).
+A run has as many coins as canaries (`epsilon_of_scores`, `mu_of_scores`); with one canary, runs are
+independent releases from two tables, and their scores are compared (`audit_scores`).
 """
 
 import math

@@ -2,8 +2,8 @@
 
     x -> 4 x / r,    theta by the path's sampler,    z -> s z
 
-`plan_network` says what the three cost together, `release_norm` and `release_scale` choose ``r`` and ``s``, and
-`run_network` does all of it.
+`plan_network` says what the three cost together, `release_norm` and `release_scale` choose ``r`` and ``s``,
+and `run_network` does all of it.
 """
 
 import math

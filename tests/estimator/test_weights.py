@@ -69,7 +69,7 @@ def differences(released, whole, other):
     table, other = (reweighted(t, transform, norm) for t in (whole, other))
     zero = np.zeros((link.n_blocks, len(transform)))
     sums = [weighted_sums(t, link, None, zero, curvature=False)[0] for t in (table, other)]
-    found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / released.label_noise)
+    found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / released.label_sum_noise)
     for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
         for point, _, noise in noisy_sums:
             theta = point.reshape(link.n_blocks, -1) @ transform.T
@@ -142,8 +142,8 @@ def test_noise_is_in_proportion_to_the_largest_weight(table):
         plan = NoiseAware().plan(bounds, N, Budget(1.0, 1e-6))
         released = LogisticReleases(plan, target, np.random.default_rng(0))
         of_moment.append(released.moment_noise)
-        released.release_labels()
-        of_labels.append(released.label_noise / released.coordinates.norm)
+        released.release_label_sum()
+        of_labels.append(released.label_sum_noise / released.coordinates.norm)
         released.release(np.full(4, 1e6), 5.0)  # From where nothing is known of probabilities.
         of_scores.append(released.noisy_sums[0].noise / released.coordinates.norm)
     assert of_moment[1] == pytest.approx(3.0 * of_moment[0])

@@ -4,7 +4,8 @@
     u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I),
     theta <- theta + u                                                                       SGHMC, SGNHT
 
-These are their options. `plan` makes schedules of them, `cost` says what a schedule costs, and `chains` runs it.
+These are their options. `plan` makes schedules of them, `cost` says what a schedule costs, and `chains` runs
+it.
 """
 
 import math

@@ -9,8 +9,8 @@ under ``replace_one``; ``a = G M / tau`` for proposals at distance ``M``. A deci
 noise: its log-odds move by no more than the range (`skdpbayes.privacy.losses`). Batches give way to the
 table where they would be larger.
 
-`Kernel` says what a step costs and how often it accepts, `best_walk` which distance, batch and noise are best,
-`plan_walk` keeps them to the budget, and `run_metropolis` walks. Zhang and Zhang (2023) need noise
+`Kernel` says what a step costs and how often it accepts, `best_walk` which distance, batch and noise are
+best, `plan_walk` keeps them to the budget, and `run_metropolis` walks. Zhang and Zhang (2023) need noise
 only above a threshold, with Metropolis' rule; without noise, rejection under that rule is not private at all,
 and this package has no such chain.
 """

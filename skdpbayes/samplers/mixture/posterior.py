@@ -4,8 +4,8 @@
     m_k = m0_k + L0_k a_k,      L_k = L0_k T_k,      log N = log N0 + H b,      u = (b, a, log-diagonal T)
 
 A row's expected statistics are linear in the moments ``eta`` of components near the mixture 0, whatever is
-cut off and however components overlap: ``A`` and ``V`` are of simulated rows (`noisy_sums`). What is left is a
-normal likelihood ``eta' P eta / 2 - h' eta``, in which ``eta(u)`` is exact, and the prior of
+cut off and however components overlap: ``A`` and ``V`` are of simulated rows (`noisy_sums`). What is left is
+a normal likelihood ``eta' P eta / 2 - h' eta``, in which ``eta(u)`` is exact, and the prior of
 `skdpbayes.models.mixture`: Dirichlet for weights, normal for means, Wishart or Gamma for precisions. Where
 the size of the table is private, the sum of ``N`` is log-normal around the public one a priori.
 """
@@ -666,7 +666,9 @@ def log_evidence(state, noisy_sums, is_size_public):
 def _scaled(state, noisy_sums, is_size_public):
     """(``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
     maps, covariance = _map_and_covariance(state, noisy_sums, is_size_public)
-    noise = np.concatenate([np.full(noisy_sum.sums.size, noisy_sum.noise_scale**2) for noisy_sum in noisy_sums])
+    noise = np.concatenate(
+        [np.full(noisy_sum.sums.size, noisy_sum.noise_scale**2) for noisy_sum in noisy_sums]
+    )
     covariance[np.diag_indices_from(covariance)] += noise
     units = np.diag(covariance) ** -0.5
     covariance *= np.outer(units, units)
@@ -682,7 +684,12 @@ def _map_and_covariance(state, noisy_sums, is_size_public):
     maps, covariance, mean = [], 0.0, 0.0
     for j, count in enumerate(state.counts):
         rows = state.points(j, normal)
-        features = np.hstack([local_features(rows, noisy_sum.reference, noisy_sum.scales) for noisy_sum in noisy_sums])
+        features = np.hstack(
+            [
+                local_features(rows, noisy_sum.reference, noisy_sum.scales)
+                for noisy_sum in noisy_sums
+            ]
+        )
         maps.append(regression @ features)
         maps[-1][0] += np.concatenate([noisy_sum.missed for noisy_sum in noisy_sums])
         covariance = covariance + count / len(rows) * (features.T @ features)

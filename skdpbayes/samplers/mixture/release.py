@@ -16,7 +16,7 @@ from ..._data.shards import total
 from ...models.mixture import Components, MixtureModel, pack_mixture
 from ..base import Released
 from ..noise import release_vector, sensitivity_after_rounding
-from ..statistics.hmc import LaplaceState, chain_seed, draw, find_mode, warmed_up_chains
+from ..statistics.hmc import HMCPosterior, chain_seed, draw, find_mode, warmed_up_chains
 from .posterior import (
     ConditionalPosterior,
     fewer_components,
@@ -159,7 +159,7 @@ def _shortened(u, given):
 
 
 @dataclass(frozen=True)
-class MixturePosterior(LaplaceState):
+class MixturePosterior(HMCPosterior):
     """A mixture's posterior given what was released.
 
     Attributes

@@ -501,9 +501,9 @@ def _shrunk(noisy, noise, variances):
     correlation, posterior_variance = _correlations(noisy, units, noise**2 / 2.0)
     values, vectors = eigh(correlation)
     squares = vectors**2
-    variances_of_squares = 2.0 * np.sum(squares * (posterior_variance @ squares), axis=0)
+    eigenvalue_variances = 2.0 * np.sum(squares * (posterior_variance @ squares), axis=0)
     values = np.maximum(
-        (values + np.sqrt(values**2 + 4.0 * variances_of_squares)) / 2.0, _LEAST_EIGENVALUE
+        (values + np.sqrt(values**2 + 4.0 * eigenvalue_variances)) / 2.0, _LEAST_EIGENVALUE
     )
     correlation = (vectors * values) @ vectors.T
     norms = np.sqrt(np.diag(correlation))
@@ -559,8 +559,8 @@ def _mixture(r, prior, noise):
     odds /= density
     share = prior / variances
     means = np.sum(odds * share, axis=0) * r
-    variances_of_squares = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
-    return np.sum(np.log(density) + top), means, variances_of_squares
+    posterior_variances = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
+    return np.sum(np.log(density) + top), means, posterior_variances
 
 
 def variance_component(squares, known, units, prior_value, worth, limits):

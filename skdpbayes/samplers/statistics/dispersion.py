@@ -4,8 +4,8 @@
 
 ``phi`` and a shift ``a`` of all logits are looked for together, on a grid: of what is released, the histogram
 ``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
-counts are clipped, a noisy sum says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
-and so does what is not known of it.
+counts are clipped, a noisy sum says what their mean is, and otherwise how many are not zero: then ``phi``
+matters, and so does what is not known of it.
 """
 
 from collections.abc import Callable
@@ -394,9 +394,9 @@ def shortfall(noisy_sum, centres, logits, doubts, largest):
         Of counts.
     """
     expected, lower = (
-        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, noisy_sum.clip, 1.0, largest)[
-            1
-        ].mean()
+        clipped_count(
+            np.exp(np.minimum(shifted_logits, 30.0)), centres, noisy_sum.clip, 1.0, largest
+        )[1].mean()
         for shifted_logits in (logits, logits - doubts)
     )
     expected = max(expected, _TINY)

@@ -122,7 +122,7 @@ def warmed_up_chains(surrogate):
     return chains._replace(points=state[0])
 
 
-class LaplaceState:
+class HMCPosterior:
     """A posterior, given a ``surrogate``, whose chains settle once, at the first draws."""
 
     surrogate: Any

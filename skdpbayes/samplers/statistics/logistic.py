@@ -24,7 +24,7 @@ from scipy.stats import gamma, kstwobign
 from ..._linalg import cholesky, eigh, inv, lstsq, solve
 from ...models.families.base import ClassFamily
 from ...models.sums import slope_matrix
-from .hmc import LaplaceState, chain_seed, draw
+from .hmc import HMCPosterior, chain_seed, draw
 from .prior import Prior, WithPrior
 
 # Discrepancy between the data's score and the synthetic design's, estimated from all releases.
@@ -133,11 +133,13 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
     n, centre = point.size, synthetic_design.change(point[None])[0]
     squares = np.tile(synthetic_design.mean_squares, synthetic_design.family.n_blocks)
     squares = np.maximum(squares, 1e-9 * squares.max())
-    f = synthetic_design.change(np.array([noisy_sum.point for noisy_sum in noisy_sums]).reshape(-1, n))
-    excess = np.array([noisy_sum.value for noisy_sum in noisy_sums]).reshape(-1, n) - f
+    f = synthetic_design.change(
+        np.array([noisy_sum.point for noisy_sum in noisy_sums]).reshape(-1, n)
+    )
+    residual = np.array([noisy_sum.value for noisy_sum in noisy_sums]).reshape(-1, n) - f
     noises = np.array([noisy_sum.noise**2 for noisy_sum in noisy_sums])
     far = np.sum((f - centre) ** 2 / squares, axis=1)
-    observed = [(f.T, excess.T, noises, far)]
+    observed = [(f.T, residual.T, noises, far)]
     matrix = synthetic_design.curvature(point) if curvatures else None
     for noisy_sum in curvatures:
         slope = synthetic_design.curvature(noisy_sum.point)
@@ -160,13 +162,13 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
 def _given(observed, size, squares, centre, relative_variances):
     """(log evidence, `ScoreDiscrepancy`) for a size."""
     n, of_size = squares.size, size**2 / squares.size
-    precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
-    for slopes, excess, noises, far in observed:
+    precision, onto, twice_log_evidence = np.zeros((n, n)), np.zeros((n, n)), 0.0
+    for slopes, residual, noises, far in observed:
         variances = noises + _CHANGE * of_size * squares.mean() * far
         variances = np.broadcast_to(variances, slopes.shape[1:])
         precision += (slopes / variances) @ slopes.T
-        onto += (excess / variances) @ slopes.T
-        log_odds -= np.sum(excess**2 / variances) + n * np.log(variances).sum()
+        onto += (residual / variances) @ slopes.T
+        twice_log_evidence -= np.sum(residual**2 / variances) + n * np.log(variances).sum()
     roots = np.sqrt(squares)
     g, turn = eigh(precision / np.outer(roots, roots))
     factor, g = turn / roots[:, None], np.maximum(g, 0.0)
@@ -174,7 +176,7 @@ def _given(observed, size, squares, centre, relative_variances):
     shares = prior / (1.0 + prior * g)
     turned = onto @ factor
     mean = turned * shares
-    log_odds += np.sum(turned * mean) - np.log1p(prior * g).sum()
+    twice_log_evidence += np.sum(turned * mean) - np.log1p(prior * g).sum()
     (uncertain,) = np.nonzero(relative_variances)
     pulls = (shares * factor)[uncertain]
     taken = 1.0 / of_size - 1.0 / (of_size + relative_variances[uncertain])
@@ -183,10 +185,10 @@ def _given(observed, size, squares, centre, relative_variances):
     variances_left = np.maximum(1.0 - taken * np.sum(pulls * factor[uncertain], axis=1), least)
     excess, along = taken / variances_left, np.sum(turned[uncertain] * pulls, axis=1)
     mean[uncertain] += (excess * along)[:, None] * pulls
-    log_odds += np.sum(excess * along**2) - np.sum(
+    twice_log_evidence += np.sum(excess * along**2) - np.sum(
         np.log(variances_left / np.maximum(1.0 - taken * of_size, least))
     )
-    evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
+    evidence = 0.5 * twice_log_evidence - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
     known = mean @ factor.T, factor, shares, uncertain, pulls, excess
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
@@ -437,7 +439,7 @@ def prior_predictive_p_values(surrogate, transform):
     """
     # Post-processing.
     generator = np.random.default_rng(0)
-    parts = _from_prior(surrogate.prior.groups, transform, surrogate.target.size, generator)
+    parts = _from_prior(surrogate.prior.groups, transform, surrogate.label_sum.size, generator)
     predicted = in_parts(surrogate.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = inv(np.cov(first.T).reshape(len(first.T), -1))
@@ -446,7 +448,7 @@ def prior_predictive_p_values(surrogate, transform):
         means = in_parts(surrogate.mean, part[: len(first)]) @ precision
         weight = np.cov(means.T).reshape(len(precision), -1)
         sizes = np.einsum("ij,jk,ik->i", second, weight, second)
-        p_values.append(np.mean(sizes >= surrogate.target @ weight @ surrogate.target))
+        p_values.append(np.mean(sizes >= surrogate.label_sum @ weight @ surrogate.label_sum))
     return np.array(p_values)
 
 
@@ -653,9 +655,9 @@ def rarest_class(posterior, draws, constant):
     synthetic_design, back = posterior.surrogate.synthetic_design, inv(posterior.transform)
     contrasts = synthetic_design.family.contrasts
     # Whatever ``n v`` is: all rows of one class are a share of 1.
-    sensitivity_factor = in_parts(synthetic_design.change, posterior.surrogate_points(draws))
-    sensitivity_factor = sensitivity_factor.reshape(len(draws), -1, len(back)) @ back[:, -1]
-    shares = sensitivity_factor / (constant * synthetic_design.total_weight)
+    intercept_shift = in_parts(synthetic_design.change, posterior.surrogate_points(draws))
+    intercept_shift = intercept_shift.reshape(len(draws), -1, len(back)) @ back[:, -1]
+    shares = intercept_shift / (constant * synthetic_design.total_weight)
     # Of two classes the last is what is counted, and the other one is the rest.
     shares = shares @ contrasts.T if len(contrasts) > 2 else np.hstack([-shares, shares])
     shares = np.clip(shares + 1.0 / len(contrasts), 0.0, 1.0)
@@ -677,7 +679,7 @@ class LogisticSurrogate(WithPrior):
     prior : Prior
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
-    target : ndarray of shape (n,)
+    label_sum : ndarray of shape (n,)
         ``t``.
     noise : float
         ``s``.
@@ -697,7 +699,7 @@ class LogisticSurrogate(WithPrior):
     synthetic_design: Population | NormalPopulation
     prior: Prior
     scales: np.ndarray
-    target: np.ndarray
+    label_sum: np.ndarray
     noise: float
     score_discrepancy: ScoreDiscrepancy
     origin: np.ndarray
@@ -736,10 +738,10 @@ class LogisticSurrogate(WithPrior):
             [shares @ squares, score_discrepancy.change @ squares, self.sampling / self.slope]
         )
         means = self.basis + score_discrepancy.mean.T @ self.basis
-        return onto, variances, means, self.target @ self.basis, 1.0 / score_discrepancy.squares
+        return onto, variances, means, self.label_sum @ self.basis, 1.0 / score_discrepancy.squares
 
     def _law(self, moments):
-        """``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
+        """``f``, its projections on the discrepancy's parts, its distance, and variances of the label sum."""
         onto, variances, *_, per_square = self._constants
         f = self.synthetic_design.score(moments) - self.origin
         turned, away = f @ onto, f - self.score_discrepancy.centre
@@ -749,10 +751,10 @@ class LogisticSurrogate(WithPrior):
         return f, turned, away, self.noise**2 + of @ variances
 
     def _likelihood(self, u):
-        _, of_variances, means, target, per_square = self._constants
+        _, of_variances, means, label_sum, per_square = self._constants
         moments = self.synthetic_design.at(u)
         f, turned, away, variances = self._law(moments)
-        residual = f @ means - target
+        residual = f @ means - label_sum
         solved = residual / variances
         energy = 0.5 * (np.einsum("ij,ij->i", residual, solved) + np.log(variances).sum(axis=1))
         by_variance = (1.0 / variances - solved**2) @ of_variances.T
@@ -785,7 +787,7 @@ class LogisticSurrogate(WithPrior):
 
 
 @dataclass(frozen=True)
-class LogisticPosterior(LaplaceState):
+class LogisticPosterior(HMCPosterior):
     """A posterior given what was released.
 
     Attributes

@@ -9,9 +9,9 @@ slope ``c`` and mean square ``b``, and by Stein's identity
 
     E g_k = n c (diag(f) + E) d + n (e - c a) m,       Cov(g_k, g_l) = n s^2 c_k c_l diag(f),  k /= l,
 
-because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and what
-rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries of
-variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
+because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and
+what rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries
+of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from scipy.special import log_ndtr
 
 from ..._linalg import cholesky, eigh, inv, solve
 from .design import variance_component
-from .hmc import LaplaceState, chain_seed, draw
+from .hmc import HMCPosterior, chain_seed, draw
 from .plan import clipped_normal, deviation_of
 from .prior import Prior, WithPrior
 
@@ -33,8 +33,8 @@ from .prior import Prior, WithPrior
 #
 # with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance ``y_k . y_l I + y_l
 # y_k^T``. Without the second part entries are independent. That part is ``U J U^T``, where ``J``
-# exchanges the noisy sums of a pair: by Woodbury's identity only matrices over pairs of noisy sums are inverted
-# besides.
+# exchanges the noisy sums of a pair: by Woodbury's identity only matrices over pairs of noisy sums are
+# inverted besides.
 
 
 def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
@@ -437,7 +437,7 @@ def slopes_of(varying, curvature, square, clip):
     return (vectors * (slopes[:-1] / slopes[-1])) @ vectors.T
 
 
-def stretch_of(surrogate, varying, slopes):
+def sandwich_factor_of(surrogate, varying, slopes):
     """The matrix by which draws are stretched around the mode.
 
     Parameters
@@ -530,34 +530,34 @@ class HeavyTailCorrection(NamedTuple):
         law = clipped_normal(a[:, 0], sigma[:, 0], self.clip)
         square = np.maximum(self.square, _LEAST * law.square)
         of_sampling = self.weight * square / surrogate.n_samples
-        noise = self.mean_noise**2 + of_sampling
+        noise_variance = self.mean_noise**2 + of_sampling
         off = self.mean - law.mean
         heavy = np.clip(1.0 - (law.square + self.square_noise) / square, 0.0, 1.0)
-        variance = self._scale(off, noise, square, heavy, random) ** 2 * square
-        share = variance / (variance + noise)
+        variance = self._scale(off, noise_variance, square, heavy, random) ** 2 * square
+        share = variance / (variance + noise_variance)
         # The releases share the sampling error; do not count it twice.
-        log_sd = share * (noise + (1.0 - share) * of_sampling)
-        log_sd += (_FARTHER * heavy * square / self.clip) ** 2
+        delta_variance = share * (noise_variance + (1.0 - share) * of_sampling)
+        delta_variance += (_FARTHER * heavy * square / self.clip) ** 2
         # Post-processing.
-        delta = share * off + np.sqrt(log_sd) * random.normal(size=len(u))
+        delta = share * off + np.sqrt(delta_variance) * random.normal(size=len(u))
         return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
 
     def _squares(self, off, squares, random):
         """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
-        prior_variance, noise = (_BEYOND * squares) ** 2, self.square_noise**2
-        share = prior_variance / (prior_variance + noise)
-        odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise, 1e3))
+        prior_variance, noise_variance = (_BEYOND * squares) ** 2, self.square_noise**2
+        share = prior_variance / (prior_variance + noise_variance)
+        odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise_variance, 1e3))
         # Post-processing.
         is_off = random.random(size=off.size) * (1.0 + odds) > 1.0
         # Post-processing.
-        beyond = share * off + np.sqrt(share * noise) * random.normal(size=off.size)
+        beyond = share * off + np.sqrt(share * noise_variance) * random.normal(size=off.size)
         return np.maximum(squares + is_off * beyond, _LEAST * squares)
 
-    def _scale(self, off, noise, square, heavy, random):
+    def _scale(self, off, noise_variance, square, heavy, random):
         """``h_j`` for every draw, at random as probable as it is given what was seen."""
         shares = np.repeat(_SHARES[:, None], off.size, axis=1)
         shares[0] *= (1.0 - heavy) ** 2
-        variance = _SCALES[:, None] ** 2 * square + noise
+        variance = _SCALES[:, None] ** 2 * square + noise_variance
         odds = shares * np.exp(-0.5 * (off**2 / variance - (off**2 / variance).min(axis=0)))
         odds = np.cumsum(odds / np.sqrt(variance), axis=0)
         # Post-processing.
@@ -604,7 +604,7 @@ class NoisyMeanSquare(NamedTuple):
 
 @dataclass(frozen=True)
 class NormalSurrogate(WithPrior):
-    """The likelihood of noisy sums and sizes, and the prior; a point is ``(u, log s)``.
+    """The likelihood of noisy sums and mean squares, and the prior; a point is ``(u, log s)``.
 
     Attributes
     ----------
@@ -625,7 +625,7 @@ class NormalSurrogate(WithPrior):
     prior_median, log_sd : float
         Median of the errors' deviation a priori, and the deviation of its logarithm.
     noisy_sums : tuple of NoisySum
-    sizes : tuple of NoisyMeanSquare
+    mean_squares : tuple of NoisyMeanSquare
     start : ndarray of shape (length + 1,)
     """
 
@@ -640,7 +640,7 @@ class NormalSurrogate(WithPrior):
     prior_median: float
     log_sd: float
     noisy_sums: tuple
-    sizes: tuple
+    mean_squares: tuple
     start: np.ndarray
 
     @property
@@ -654,7 +654,10 @@ class NormalSurrogate(WithPrior):
         away = (log_s - np.log(self.prior_median)) / self.log_sd
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
         gradient[:, -1] = away / self.log_sd
-        for energy_part, of_found in (self._of_sizes(u, log_s), self._of_noisy_sums(u, log_s)[:2]):
+        for energy_part, of_found in (
+            self._of_mean_squares(u, log_s),
+            self._of_noisy_sums(u, log_s)[:2],
+        ):
             energy, gradient = energy + energy_part, gradient + of_found
         return energy, gradient
 
@@ -679,15 +682,17 @@ class NormalSurrogate(WithPrior):
         return gradient
 
     @cached_property
-    def _size_arrays(self):
-        points, clips, values, noises = (np.array(part) for part in zip(*self.sizes, strict=True))
+    def _mean_square_arrays(self):
+        points, clips, values, noises = (
+            np.array(part) for part in zip(*self.mean_squares, strict=True)
+        )
         squares = np.maximum(values, 0.0)
         error = _OF_ERRORS * squares + _OF_ROWS * np.maximum(squares - squares[-1], 0.0)
         sampling = np.maximum(values, noises) * np.sqrt(2.0 / self.n_samples)
         return points, clips, values, np.sqrt(noises**2 + error**2 + sampling**2)
 
-    def _of_sizes(self, u, log_s):
-        points, clips, values, deviations = self._size_arrays
+    def _of_mean_squares(self, u, log_s):
+        points, clips, values, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law = clipped_normal(a, sigma, clips)
         off = (law.square - values) / deviations
@@ -696,14 +701,14 @@ class NormalSurrogate(WithPrior):
         return 0.5 * np.sum(off**2, axis=1), self._pulled(d, a, sigma, log_s, by_a, by_sigma)
 
     @cached_property
-    def _look_arrays(self):
+    def _noisy_sum_arrays(self):
         return tuple(np.array(part) for part in zip(*self.noisy_sums, strict=True))
 
     def _of_noisy_sums(self, u, log_s):
         if not self.noisy_sums:
             return 0.0, 0.0, 0.0
         n, f, m = self.n_samples, self.curvature, self.mean
-        points, clips, values, noises = self._look_arrays
+        points, clips, values, noises = self._noisy_sum_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s)
         c, e = law.slope, law.mean
@@ -740,7 +745,7 @@ class NormalSurrogate(WithPrior):
         gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(1, 2))
         return energy, gradient, square
 
-    def contradiction(self):
+    def chi2_per_dof(self):
         """Chi-squared of the noisy sums at the mode, per degree of freedom.
 
         It is about 1, or less, if noisy sums follow the law that is assumed.
@@ -755,7 +760,7 @@ class NormalSurrogate(WithPrior):
         u, log_s = point[None, :-1], point[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.log_sd**-2.0
-        points, clips, _, deviations = self._size_arrays
+        points, clips, _, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law = clipped_normal(a, sigma, clips)
         for k, deviation in enumerate(deviations):
@@ -764,10 +769,10 @@ class NormalSurrogate(WithPrior):
             slope = self._pulled(d, a, sigma, log_s, by_a, by_sigma)[0] / deviation
             matrix = matrix + np.outer(slope, slope)
         if self.noisy_sums:
-            matrix[np.arange(u.size), np.arange(u.size)] += self._look_information(u, log_s)
+            matrix[np.arange(u.size), np.arange(u.size)] += self._noisy_sum_information(u, log_s)
         return matrix
 
-    def _look_information(self, u, log_s):
+    def _noisy_sum_information(self, u, log_s):
         c, _, v = self._laws_of_noisy_sums(u, log_s)
         return (self.n_samples * self.curvature) ** 2 * np.einsum(
             "k,ikl,l->i", c, positive_inverse(v)[0], c
@@ -794,7 +799,7 @@ class NormalSurrogate(WithPrior):
     def _laws_of_noisy_sums(self, u, log_s):
         """Slopes, what errors have in common, and covariances of shape (length, n_sums, n_sums)."""
         n, f = self.n_samples, self.curvature
-        points, clips, _, noises = self._look_arrays
+        points, clips, _, noises = self._noisy_sum_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s[0])
         c = law.slope[0]
@@ -814,11 +819,12 @@ class NormalSurrogate(WithPrior):
 #
 # theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
 #
-# at the mode ``u^``, with ``T`` of `sandwich_factor`, and with ``delta`` of the intercept by `HeavyTailCorrection`.
+# at the mode ``u^``, with ``T`` of `sandwich_factor`, and with ``delta`` of the intercept by
+# `HeavyTailCorrection`.
 
 
 @dataclass(frozen=True)
-class NormalPosterior(LaplaceState):
+class NormalPosterior(HMCPosterior):
     """A posterior given what was released.
 
     Attributes
@@ -828,7 +834,7 @@ class NormalPosterior(LaplaceState):
         ``W``.
     sandwich_factor : ndarray of shape (length, length) or None
         ``T``; None is one.
-    tails : HeavyTailCorrection or None
+    heavy_tails : HeavyTailCorrection or None
         None is of normal errors.
     constant : float
         ``c``, that of rows.
@@ -837,7 +843,7 @@ class NormalPosterior(LaplaceState):
     surrogate: NormalSurrogate
     transform: np.ndarray
     sandwich_factor: np.ndarray | None = None
-    tails: HeavyTailCorrection | None = None
+    heavy_tails: HeavyTailCorrection | None = None
     constant: float = 0.0
 
     def draw(self, n_draws, random):
@@ -859,8 +865,8 @@ class NormalPosterior(LaplaceState):
             mode = self.surrogate.start[:-1]
             u = mode + (u - mode) @ self.sandwich_factor.T
         theta, deviations = u @ self.transform.T, np.exp(points[:, -1])
-        if self.tails is not None:
-            delta, deviations = self.tails.given(self.surrogate, u, deviations, random)
+        if self.heavy_tails is not None:
+            delta, deviations = self.heavy_tails.given(self.surrogate, u, deviations, random)
             theta[:, -1] += delta / self.constant
         return theta, deviations
 
@@ -870,9 +876,9 @@ class NormalPosterior(LaplaceState):
         Of symmetric errors the first is 0 up to the second, however heavy their tails. It is None where
         nothing was released at a wide clip.
         """
-        if self.tails is None:
+        if self.heavy_tails is None:
             return None
-        tails, given = self.tails, self.surrogate
+        tails, given = self.heavy_tails, self.surrogate
         mode = given.start
         _, a, sigma = given.residuals(mode[None, :-1], mode[-1:], tails.point[None])
         law = clipped_normal(a[:, 0], sigma[:, 0], tails.clip)

@@ -62,7 +62,7 @@ _MANY_DRAWS = 50_000
 DEFAULT_SIZE = 200
 
 
-def released_moment(plan):
+def moment_geometry(plan):
     """Norm of rows, their constant, and the deviation of the noise on the diagonal of ``A``.
 
     Parameters
@@ -89,7 +89,7 @@ def half_width(data_norm, n_features):
 
 def hidden_deviation(plan):
     """Standard deviation of columns that noise hides, over half the width of their bounds."""
-    norm, _, noise = released_moment(plan)
+    norm, _, noise = moment_geometry(plan)
     n_features = plan.bounds.block_length - (plan.bounds.constant > 0)
     return math.sqrt(INVISIBLE * noise / plan.n_samples) / half_width(norm, n_features)
 
@@ -174,11 +174,11 @@ class NoiseAwarePlan(Plan):
         slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
         and what is not known of the curvature. Columns that hardly vary are widened more.
         """
-        data, learnt, prior = self._precisions
+        data, learnt, prior = self._mu_squared
         return math.sqrt((data + prior) / (prior + learnt))
 
     @property
-    def _precisions(self):
+    def _mu_squared(self):
         """``F``, ``F^2 / V`` and ``P``."""
         length, family, sensitivity_factor = (
             self.bounds.block_length,
@@ -189,9 +189,9 @@ class NoiseAwarePlan(Plan):
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
-        released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
+        released = self.label_multiplier**2 + 1.0 / _total_mu_squared(self.score_multipliers)
         noise = (sensitivity_factor * norm * family.score_bound) ** 2 * released
-        multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
+        multiplier = _total_mu_squared(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(sensitivity_factor) * norm**2 * family.slope_bound * multiplier
         visible = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
         variance = (data + noise) / (1.0 - 1.0 / (visible + 1.0 / _UNKNOWN))
@@ -201,7 +201,7 @@ class NoiseAwarePlan(Plan):
     @property
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
-        found, (_, learnt, prior) = super().warnings, self._precisions
+        found, (_, learnt, prior) = super().warnings, self._mu_squared
         if self.budget.is_private and learnt < _LITTLE * prior:
             found += (self._noise_dominates(),)
         else:
@@ -235,7 +235,7 @@ class NoiseAwarePlan(Plan):
         return lines | hidden_columns_line(self)
 
 
-def _precision(multipliers):
+def _total_mu_squared(multipliers):
     """The squared ``mu`` of releases with some noise multipliers."""
     return sum(value**-2.0 for value in multipliers)
 
@@ -278,7 +278,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_precision(each))),
+        cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_total_mu_squared(each))),
         temperature=1.0,
         n_steps=3 + len(of_scores),  # Weights are a pass of their own.
         n_burn_in=0,
@@ -385,7 +385,7 @@ _TOLERANCE = 0.03
 # Largest share of the curvature that may be unknown where ``K`` alone is widened.
 _MOST_UNKNOWN = 0.001
 # Share of the budget for all sizes before the first noisy sum.
-SIZE_SHARE = 0.01
+MEAN_SQUARE_SHARE = 0.01
 # Candidates for the share of the second moment.
 _MOMENTS = (0.08, 0.15, 0.25)
 # Candidates for the share of the curvature.
@@ -404,17 +404,17 @@ _OF_MOMENT = 3.0
 _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 # Share of the matrix of squares of errors.
-_ERRORS_SHARE = 0.04
+_MEAT_SHARE = 0.04
 # Largest noise on its diagonal, over its expected size, for which it is released.
 _MOST_NOISE = 0.3
 # Share of the mean of residuals at a wide clip.
-_TAILS_SHARE = 0.08
+_WIDE_CLIP_SHARE = 0.08
 # Least wide clip, over the residuals' deviation.
-_LEAST_TAILS = 3.5
+_LEAST_WIDE_CLIP = 3.5
 # Noise on that mean that is aimed at, over its sampling deviation.
 _OF_SAMPLING = 0.5
 # Largest noise on that mean, over the residuals' deviation, for which it is released.
-_MOST_TAILS = 0.25
+_MOST_WIDE_CLIP_NOISE = 0.25
 # Prefer a wide clip only if the released moment has at most 10% noise.
 _LITTLE_NOISE = 0.1
 
@@ -427,14 +427,17 @@ class Clippings(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, each noisy sum, and tails."""
+    """Shares of ``mu^2``, in the order of releases; `noisy_sums` has one for each sum of clipped residuals.
+
+    ``meat`` is that of ``M``, and ``wide_clip`` that of ``t`` and ``q``.
+    """
 
     moment: float
     curvature: float
-    sizes: float
-    errors: float
+    mean_squares: float
+    meat: float
     noisy_sums: tuple
-    tails: float = 0.0
+    wide_clip: float = 0.0
 
 
 def best_clip(n_samples, noise_per_clip, mu):
@@ -454,7 +457,7 @@ def best_clip(n_samples, noise_per_clip, mu):
     return float(_CLIPS[best]), float(_UNIT.slope[best])
 
 
-def tails_clip(n_samples, multiplier, sensitivity_factor):
+def wide_clip(n_samples, multiplier, sensitivity_factor):
     """The wide clip over the deviation of residuals.
 
     Parameters
@@ -466,7 +469,7 @@ def tails_clip(n_samples, multiplier, sensitivity_factor):
         As for `share_budget`.
     """
     return max(
-        _LEAST_TAILS, _OF_SAMPLING * math.sqrt(n_samples) / (sensitivity_factor * multiplier)
+        _LEAST_WIDE_CLIP, _OF_SAMPLING * math.sqrt(n_samples) / (sensitivity_factor * multiplier)
     )
 
 
@@ -484,15 +487,15 @@ def share_budget(n_samples, length, mu, sensitivity_factor, has_intercept=True):
         Without one nothing is asked of the mean of errors.
     """
     known = n_samples, length, mu, sensitivity_factor
-    noise = sensitivity_factor * _LEAST_TAILS / (n_samples * mu * math.sqrt(_TAILS_SHARE))
-    tails = _TAILS_SHARE if has_intercept and noise < _MOST_TAILS else 0.0
-    shares, _ = _best_shares(*known, Clippings(), tails)
+    noise = sensitivity_factor * _LEAST_WIDE_CLIP / (n_samples * mu * math.sqrt(_WIDE_CLIP_SHARE))
+    wide_share = _WIDE_CLIP_SHARE if has_intercept and noise < _MOST_WIDE_CLIP_NOISE else 0.0
+    shares, _ = _best_shares(*known, Clippings(), wide_share)
     wider = [Clippings(value, value) for value in _CLIPPINGS]
     clippings = _widest(*known, Clippings(), wider, shares)
     rows = clippings.rows
     wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
     clippings = _widest(*known, clippings, wider, shares)
-    shares, error = _best_shares(*known, clippings, tails)
+    shares, error = _best_shares(*known, clippings, wide_share)
     return shares, clippings, error
 
 
@@ -504,7 +507,7 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
     )
     most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
     for way in wider:
-        is_drowned = bool(shares.errors) and _noise_of_errors(*known, way) > _LITTLE_NOISE
+        is_drowned = bool(shares.meat) and _noise_of_meat(*known, way) > _LITTLE_NOISE
         if way.matrices > way.rows:
             is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN
         if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
@@ -513,32 +516,36 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
     return clippings
 
 
-def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, tails=0.0):
+def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, wide_share=0.0):
     """The `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
-    errors = _share_of_errors(n_samples, length, mu, sensitivity_factor, clippings)
+    meat_share = _share_of_meat(n_samples, length, mu, sensitivity_factor, clippings)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_SUMS + 1), _GROWTHS)
     for moment, curvature, n_sums, growth in ways:
         noisy_sums = growth ** np.arange(n_sums)
-        noisy_sums *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / noisy_sums.sum()
-        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(noisy_sums.tolist()), tails)
+        noisy_sums *= (
+            1.0 - MEAN_SQUARE_SHARE - meat_share - wide_share - moment - curvature
+        ) / noisy_sums.sum()
+        shares = Shares(
+            moment, curvature, MEAN_SQUARE_SHARE, meat_share, tuple(noisy_sums.tolist()), wide_share
+        )
         error = _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares)
         if error < least * (1.0 - 1e-3):
             best, least = shares, error
     return best, least
 
 
-def _share_of_errors(n_samples, length, mu, sensitivity_factor, clippings):
+def _share_of_meat(n_samples, length, mu, sensitivity_factor, clippings):
     """The share of ``M``, or 0 if noise would hide it."""
-    noise = _noise_of_errors(n_samples, length, mu, sensitivity_factor, clippings)
-    return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
+    noise = _noise_of_meat(n_samples, length, mu, sensitivity_factor, clippings)
+    return _MEAT_SHARE if noise < _MOST_NOISE else 0.0
 
 
-def _noise_of_errors(n_samples, length, mu, sensitivity_factor, clippings):
+def _noise_of_meat(n_samples, length, mu, sensitivity_factor, clippings):
     """The noise on the diagonal of ``M`` over its expected size."""
     clip, _ = best_clip(n_samples, sensitivity_factor * math.sqrt(clippings.rows * length), mu)
     square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
-    return math.sqrt(sensitivity_factor) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
+    return math.sqrt(sensitivity_factor) * square / (n_samples * mu * math.sqrt(_MEAT_SHARE))
 
 
 def _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares):
@@ -579,7 +586,7 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 
 
 # How many sizes of responses are released before the first noisy sum.
-N_SIZES = 2
+N_MEAN_SQUARES = 2
 # What squares cost, relative to sums, where they are not free.
 _OF_SQUARE = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
@@ -594,35 +601,35 @@ class ClippedResidualsPlan(Plan):
     ----------
     moment_multiplier, curvature_multiplier : float
         Noise multipliers of ``A`` and of ``F``.
-    size_multiplier : float
+    mean_square_multiplier : float
         That of each ``q_j``.
     residual_multipliers, square_multipliers : tuple of float
         Those of ``g_k`` and of ``s_k``.
-    errors_multiplier : float or None
+    meat_multiplier : float or None
         That of ``M``; None if it is not released.
-    tails_multipliers : tuple of (float, float) or None
+    wide_clip_multipliers : tuple of (float, float) or None
         Those of ``t`` and of its ``q``; None if they are not released.
-    tails_clip : float
+    wide_clip : float
         Their clip, over the deviation that residuals are believed to have.
     expected_error : float
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
     row_clipping, matrix_clipping : float
         ``C^2`` and ``K^2`` over the mean square of rows in coordinates that ``A`` whitens. Rows longer than
-        ``C`` count less: their part of a noisy sum is at most that of a row of norm ``C``, and of a matrix that of
-        one of norm ``K``. The less noise there is, the larger they are.
+        ``C`` count less: their part of a noisy sum is at most that of a row of norm ``C``, and of a matrix
+        that of one of norm ``K``. The less noise there is, the larger they are.
     """
 
     moment_multiplier: float
     curvature_multiplier: float
-    size_multiplier: float
+    mean_square_multiplier: float
     residual_multipliers: tuple[float, ...]
     square_multipliers: tuple[float, ...]
     expected_error: float
     row_clipping: float
     matrix_clipping: float
-    errors_multiplier: float | None = None
-    tails_multipliers: tuple[float, float] | None = None
-    tails_clip: float = 0.0
+    meat_multiplier: float | None = None
+    wide_clip_multipliers: tuple[float, float] | None = None
+    wide_clip: float = 0.0
 
     @property
     def is_calibrated(self):
@@ -633,8 +640,8 @@ class ClippedResidualsPlan(Plan):
     def mu_of_replacing(self):
         """``mu`` where one row is replaced by another; second moments are positive."""
         of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
-        if self.errors_multiplier is not None:
-            of_matrices += self.errors_multiplier**-2.0
+        if self.meat_multiplier is not None:
+            of_matrices += self.meat_multiplier**-2.0
         return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
 
     @property
@@ -676,9 +683,9 @@ class ClippedResidualsPlan(Plan):
             f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
             f"{len(self.residual_multipliers)} sums of clipped residuals"
         )
-        if self.errors_multiplier is not None:
+        if self.meat_multiplier is not None:
             lines["spent on"] += ", and how errors vary with the rows"
-        if self.tails_multipliers is not None:
+        if self.wide_clip_multipliers is not None:
             lines["spent on"] += ", and their mean"
         lines["long rows"] = (
             f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
@@ -724,39 +731,41 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         return multiplier(of_sum * share), multiplier(of_sum * of_square * share)
 
     noisy_sums = [pair(share) for share in shares.noisy_sums]
-    of_tails = [pair(shares.tails)] if shares.tails else []
+    of_wide_clip = [pair(shares.wide_clip)] if shares.wide_clip else []
     of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
-    of_size = multiplier(shares.sizes / N_SIZES)
-    precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
-    precisions += [residual_mu_squared(a**-2.0, b**-2.0, replaces) for a, b in noisy_sums + of_tails]
-    of_errors = multiplier(shares.errors) if shares.errors else None
-    if of_errors is not None:
-        precisions.append(of_errors**-2.0)
-    for precision in precisions:  # Raises where rounding would take too much of one.
-        sensitivity_after_rounding(precision**-0.5, (length + 1) ** 2)
+    of_mean_square = multiplier(shares.mean_squares / N_MEAN_SQUARES)
+    mu_squared = [value**-2.0 for value in (*of_matrices, *[of_mean_square] * N_MEAN_SQUARES)]
+    mu_squared += [
+        residual_mu_squared(a**-2.0, b**-2.0, replaces) for a, b in noisy_sums + of_wide_clip
+    ]
+    of_meat = multiplier(shares.meat) if shares.meat else None
+    if of_meat is not None:
+        mu_squared.append(of_meat**-2.0)
+    for part in mu_squared:  # Raises where rounding would take too much of one.
+        sensitivity_after_rounding(part**-0.5, (length + 1) ** 2)
     sums, squares = zip(*noisy_sums, strict=True)
     return kind(
         sampler=sampler,
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(precisions)))),
+        cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(mu_squared)))),
         temperature=1.0,
         n_steps=3
-        + N_SIZES
-        + len(noisy_sums + of_tails)
-        + (of_errors is not None),  # Weights are a pass of their own.
+        + N_MEAN_SQUARES
+        + len(noisy_sums + of_wide_clip)
+        + (of_meat is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],
         curvature_multiplier=of_matrices[1],
-        size_multiplier=of_size,
+        mean_square_multiplier=of_mean_square,
         residual_multipliers=sums,
         square_multipliers=squares,
-        errors_multiplier=of_errors,
-        tails_multipliers=of_tails[0] if of_tails else None,
-        tails_clip=tails_clip(n_samples, of_tails[0][0], budget.sensitivity_factor)
-        if of_tails
+        meat_multiplier=of_meat,
+        wide_clip_multipliers=of_wide_clip[0] if of_wide_clip else None,
+        wide_clip=wide_clip(n_samples, of_wide_clip[0][0], budget.sensitivity_factor)
+        if of_wide_clip
         else 0.0,
         expected_error=error,
         row_clipping=clippings.rows,
@@ -779,7 +788,8 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 _MOMENT = 0.08
 # Share of the curvature in ``mu^2``.
 _CURVATURE = 0.12
-# Number of noisy sums. A histogram tells clips from the first noisy sum on, so that noisy sums need not begin with little.
+# Number of noisy sums. A histogram tells clips from the first noisy sum on, so that noisy sums need not begin
+# with little.
 _N_SUMS = 4
 # Ratio of the shares of one noisy sum and the one before.
 _GROWTH = 1.5
@@ -798,8 +808,10 @@ _HIDDEN = 1.0
 def share_for_counts(n_samples, length, mu, sensitivity_factor):
     """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
     noisy_sums = [_GROWTH**k for k in range(_N_SUMS)]
-    share_left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(noisy_sums)
-    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(share_left * x for x in noisy_sums))
+    share_left = (1.0 - MEAN_SQUARE_SHARE - _MOMENT - _CURVATURE) / sum(noisy_sums)
+    shares = Shares(
+        _MOMENT, _CURVATURE, MEAN_SQUARE_SHARE, 0.0, tuple(share_left * x for x in noisy_sums)
+    )
     noise_per_clip = sensitivity_factor * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
     noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.noisy_sums)))
     return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
@@ -807,7 +819,7 @@ def share_for_counts(n_samples, length, mu, sensitivity_factor):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedCountsPlan(ClippedResidualsPlan):
-    """A plan for a posterior of counts; ``size_multiplier`` is that of a histogram."""
+    """A plan for a posterior of counts; ``mean_square_multiplier`` is that of a histogram."""
 
     @property
     def estimated_seconds(self):

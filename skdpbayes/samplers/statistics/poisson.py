@@ -2,11 +2,11 @@
 
     g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
 
-``f_k`` is what a noisy sum sees of a synthetic design, whose curvature is ``H``. ``E`` is what is not known of
-the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the
-basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what noisy sums of the same counts
-have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where that is
-hardly known, noise is most of it.
+``f_k`` is what a noisy sum sees of a synthetic design, whose curvature is ``H``. ``E`` is what is not known
+of the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in
+the basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what noisy sums of the same
+counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where
+that is hardly known, noise is most of it.
 """
 
 import math
@@ -30,7 +30,7 @@ from .dispersion import (
     shortfall,
     tabulated,
 )
-from .hmc import LaplaceState, chain_seed, draw, find_mode_and_scales
+from .hmc import HMCPosterior, chain_seed, draw, find_mode_and_scales
 from .logistic import rows_like
 from .normal import conditioned, positive_inverse, spectrum, turned, variance_factors
 from .prior import Prior, WithPrior
@@ -206,9 +206,9 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
         As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
     """
     parts = np.stack([flat.ravel(), varying.ravel()])
-    posterior_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
+    scale_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
     # No part has a precision of 0, and that of the mean is 0 without a constant.
-    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(posterior_variance, _OF_LEVEL**2), _TINY)])
+    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(scale_variance, _OF_LEVEL**2), _TINY)])
     off = (matrix - flat - varying).ravel()
     of_noise = noise_scale**-2.0
     change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
@@ -653,7 +653,11 @@ class PosteriorState:
             centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))[some]
             margins.append(
                 margin_of_sum(
-                    noisy_sum, synthetic_design.weights[some], centres, synthetic_design.largest, along
+                    noisy_sum,
+                    synthetic_design.weights[some],
+                    centres,
+                    synthetic_design.largest,
+                    along,
                 )
             )
         return dispersion_given(margins, logits[some], n, bool(self.constant))
@@ -766,7 +770,9 @@ class PosteriorState:
         residuals, leanings = [], []
         for noisy_sum in noisy_sums:
             centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))
-            mean, _ = clipped_count(means[0], centres, noisy_sum.clip, value, synthetic_design.largest)
+            mean, _ = clipped_count(
+                means[0], centres, noisy_sum.clip, value, synthetic_design.largest
+            )
             residuals.append(np.clip(counts - centres, -noisy_sum.clip, noisy_sum.clip) - mean)
             leanings.append(self._leaning(noisy_sum.clip, centres) @ self.curvature.basis)
         remaining = np.array(residuals)
@@ -800,7 +806,7 @@ class PosteriorState:
 
 
 @dataclass(frozen=True)
-class CountPosterior(LaplaceState):
+class CountPosterior(HMCPosterior):
     """A posterior given what was released.
 
     Attributes

@@ -7,10 +7,11 @@ Scales are integrated out: the prior of ``u`` is a product over groups, of
     h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
 
 A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
-Our prior for coefficient scales is right-skewed: …: where noise hides effects, small scales fit as
-well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
-mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
-An intercept, whose size is that of the logarithm of a base rate, is doubted less above.
+The prior of a scale of coefficients is right-skewed, with a larger log-sd above its mode than below. Where
+noise hides effects, small scales fit as well as any: a symmetric prior would then exclude effects of ordinary
+size. With a higher mode, effects that noise hides would be so large that the intercept, which offsets them,
+is biased. The prior of the intercept's scale is narrower above, since an intercept is the logarithm of a base
+rate.
 
 Intervals have to cover effects that are large; predictions are of tables in which most are not. So draws of
 ``u`` have weights in predictions, as if the law of scales were another one, ``v``, most of which is narrower:
@@ -235,5 +236,5 @@ def _law_of_intercept(bounds, precision):
     if not (bounds.constant and bounds.family):
         return _OF_INTERCEPT
     given = bounds.constant * precision**-0.5
-    prior_mode = max(1.0, bounds.family.intercept_scale / given)
-    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * prior_mode)
+    scale_ratio = max(1.0, bounds.family.intercept_scale / given)
+    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * scale_ratio)

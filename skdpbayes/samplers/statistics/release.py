@@ -63,18 +63,18 @@ from .normal import (
     NormalPosterior,
     NormalSurrogate,
     combined,
+    sandwich_factor_of,
     slopes_of,
-    stretch_of,
     varying_part,
 )
 from .plan import (
     CLIPPING,
+    N_MEAN_SQUARES,
     N_ROWS,
-    N_SIZES,
     best_clip,
     clipped_normal,
     deviation_of,
-    released_moment,
+    moment_geometry,
 )
 from .poisson import (
     FIRST,
@@ -89,7 +89,7 @@ from .poisson import (
     split,
 )
 from .prior import Prior, prior_of
-from .sensitivity import joint_multiplier, residual_mu_squared, noise_factor
+from .sensitivity import joint_multiplier, noise_factor, residual_mu_squared
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
@@ -161,8 +161,8 @@ class LogisticReleases:
         return self.plan.bounds.max_weight is not None
 
     @property
-    def largest(self):
-        """The most that a record counts."""
+    def max_weight(self):
+        """The largest weight of a record."""
         return self.plan.bounds.max_weight or 1.0
 
     def _release_moment(self):
@@ -193,18 +193,20 @@ class LogisticReleases:
         of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
         return 1.0 + of_gradient * self.family.residual_bound / self.family.score_bound
 
-    def release_labels(self):
+    def release_label_sum(self):
         """Release the sum of weighted labels, which is minus the gradient at zero."""
         family, (transform, norm) = self.family, self._own
         zero = np.zeros((family.n_blocks, len(transform)))
         gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
-        sensitivity_factor = self.plan.budget.sensitivity_factor * self.largest
+        sensitivity_factor = self.plan.budget.sensitivity_factor * self.max_weight
         bound = sensitivity_factor * family.score_bound * norm * self._rounding_inflation(zero)
-        self.label_noise = bound / sensitivity_after_rounding(self.plan.label_multiplier, zero.size)
-        labels = -(gradient @ transform).ravel()
+        self.label_sum_noise = bound / sensitivity_after_rounding(
+            self.plan.label_multiplier, zero.size
+        )
+        label_sum = -(gradient @ transform).ravel()
         mu = 1.0 / self.plan.label_multiplier
         # Proposition 32.
-        self.labels = release_vector(labels, self.label_noise, self.generator, mu=mu)
+        self.label_sum = release_vector(label_sum, self.label_sum_noise, self.generator, mu=mu)
         self.advance()
 
     def release(self, point, multiplier, curvature_multiplier=None):
@@ -214,7 +216,7 @@ class LogisticReleases:
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
         score, matrix, rounding_inflation = self._sums(theta, wanted)
-        factor = self.largest * noise_factor(
+        factor = self.max_weight * noise_factor(
             family,
             self.coordinates.logit_bound(family, point, theta),
             sensitivity_factor == 2,
@@ -262,7 +264,7 @@ class LogisticReleases:
     def run_rounds(self):
         """Release labels, and scores at one mode after the other, with curvatures on the way."""
         plan = self.plan
-        self.release_labels()
+        self.release_label_sum()
         for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
             settled = find_mode_and_scales(self.surrogate(), _LOGISTIC_ROUNDS)
             self.scales = settled.scales
@@ -270,7 +272,7 @@ class LogisticReleases:
 
     def surrogate(self):
         """The posterior given all that is released."""
-        synthetic_design, size = self.synthetic_design, self.labels.size
+        synthetic_design, size = self.synthetic_design, self.label_sum.size
         last = self.noisy_sums[-1].point if self.noisy_sums else np.zeros(size)
         score_discrepancy = estimate_discrepancy(
             synthetic_design, self.noisy_sums, self.curvatures, last, self.relative_variances
@@ -284,8 +286,8 @@ class LogisticReleases:
             synthetic_design=synthetic_design,
             prior=self.prior,
             scales=self.scales,
-            target=self.labels,
-            noise=self.label_noise,
+            label_sum=self.label_sum,
+            noise=self.label_sum_noise,
             score_discrepancy=score_discrepancy,
             origin=synthetic_design.origin,
             slope=float(synthetic_design.mean_variance(moments)[0]),
@@ -341,7 +343,7 @@ def release_design(plan, target, generator):
     """
     bounds = plan.bounds
     largest, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
-    norm, constant, noise = released_moment(plan)
+    norm, constant, noise = moment_geometry(plan)
     moment = total(_moment, target, constant, is_weighted)
     mu = 1.0 / plan.moment_multiplier
     moment = release_moment(moment, noise, generator, mu=mu)  # Proposition 32.
@@ -377,7 +379,7 @@ def _moment(target, constant, is_weighted):
 # subtracted from a response.
 
 
-def residual_sums(released, theta, clip, centre=None):
+def residual_sums(releases, theta, clip, centre=None):
     """The sums in the coordinates of the rows. **They are not private.**
 
     Parameters
@@ -392,19 +394,19 @@ def residual_sums(released, theta, clip, centre=None):
         Maps logits to what is subtracted from responses; None is the mean.
     """
     sums, square = total(
-        clipped_sums, released.target, theta, clip, is_weighted=False, centre=centre
+        clipped_sums, releases.target, theta, clip, is_weighted=False, centre=centre
     )
-    if released.is_weighted:
-        _, square = total(clipped_sums, released.table, theta, clip, centre=centre)
+    if releases.is_weighted:
+        _, square = total(clipped_sums, releases.table, theta, clip, centre=centre)
     return sums, square
 
 
-def release_sums(released, theta, transform, clip, multipliers, rounding_inflation, centre=None):
+def release_sums(releases, theta, transform, clip, multipliers, rounding_inflation, centre=None):
     """``g``, the deviation of its noise, ``s``, and that of its noise.
 
     Parameters
     ----------
-    released, theta, clip
+    releases, theta, clip
         As for `residual_sums`.
     transform : ndarray of shape (length, length)
         ``W``, by which ``z = W^T x``.
@@ -415,38 +417,42 @@ def release_sums(released, theta, transform, clip, multipliers, rounding_inflati
     centre : callable or None, default=None
         As for `residual_sums`.
     """
-    sums, square = residual_sums(released, theta, clip, centre)
+    sums, square = residual_sums(releases, theta, clip, centre)
     return _released(
-        released, (transform.T @ sums, square), released.norm, clip, multipliers, rounding_inflation
+        releases, (transform.T @ sums, square), releases.norm, clip, multipliers, rounding_inflation
     )
 
 
-def release_tails(released, theta, clip, multipliers, rounding_inflation):
+def release_wide_clip_sums(releases, theta, clip, multipliers, rounding_inflation):
     """The sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
 
     Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
     """
-    sums, square = total(clipped_sums, released.table, theta, clip)
-    sums_of_tails = sums[-1:] / released.plan.bounds.constant, square
-    value, *others = _released(released, sums_of_tails, 1.0, clip, multipliers, rounding_inflation)
+    sums, square = total(clipped_sums, releases.table, theta, clip)
+    sums_of_wide_clip = sums[-1:] / releases.plan.bounds.constant, square
+    value, *others = _released(
+        releases, sums_of_wide_clip, 1.0, clip, multipliers, rounding_inflation
+    )
     return float(value[0]), *others
 
 
-def _released(released, statistics, norm, clip, multipliers, rounding_inflation):
+def _released(releases, statistics, norm, clip, multipliers, rounding_inflation):
     """Sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
     sums, square = statistics
     a, b = (multiplier**-2.0 for multiplier in multipliers)
-    paid = math.sqrt(residual_mu_squared(a, b, released.sensitivity_factor == 2))
+    paid = math.sqrt(residual_mu_squared(a, b, releases.sensitivity_factor == 2))
     factor = (paid + (rounding_inflation - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
         1.0 / paid, sums.size + 1
     )
-    noise = released.largest * released.sensitivity_factor * norm * clip * multipliers[0] * factor
-    of_square = released.largest * clip**2 * multipliers[1] * factor
+    noise = (
+        releases.max_weight * releases.sensitivity_factor * norm * clip * multipliers[0] * factor
+    )
+    of_square = releases.max_weight * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.
-    value = release_vector(sums, noise, released.generator, mu=paid)
+    value = release_vector(sums, noise, releases.generator, mu=paid)
     # Propositions 73 and 74.
     square = release_vector(
-        np.array([square]), of_square, released.generator, mu=paid, is_joint=True
+        np.array([square]), of_square, releases.generator, mu=paid, is_joint=True
     )[0]
     return value, noise, square, of_square
 
@@ -481,7 +487,7 @@ class RowReleases:
     def __init__(self, plan, target, generator, advance, unit):
         self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
         self.sensitivity_factor = plan.budget.sensitivity_factor
-        self.largest = plan.bounds.max_weight or 1.0
+        self.max_weight = plan.bounds.max_weight or 1.0
         self.is_weighted = plan.bounds.max_weight is not None
         of_rows = release_design(plan, target, generator)
         advance()
@@ -508,7 +514,7 @@ class RowReleases:
     def release_curvature(self):
         """Release ``F``, the weighted second moment in these coordinates, and return it and its noise."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.sensitivity_factor) * self.matrix_norm**2 * self.largest
+        bound = math.sqrt(self.sensitivity_factor) * self.matrix_norm**2 * self.max_weight
         bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / sensitivity_after_rounding(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
@@ -520,7 +526,7 @@ class RowReleases:
         return self.released_curvature
 
 
-# The releases for counts, one after the other, and what is believed given them.
+# The releases for counts, one after the other, and the posterior state given them.
 #
 #     A -> W, C -> histograms -> F -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ...
 #
@@ -549,9 +555,9 @@ def run_counts(plan, target, generator, verbose):
         **released.shares,
         "dispersion": posterior.dispersion.value,
         "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
-        "shortfall": released.beliefs.shortfall(),
+        "shortfall": released.state.shortfall(),
         "few_trials": released.few_trials(),
-        "excess_zeros": released.beliefs.excess_zeros(),
+        "excess_zeros": released.state.excess_zeros(),
     }
     if released.typical_exposure is not None:
         other["typical_exposure"] = released.typical_exposure
@@ -606,16 +612,16 @@ class PoissonReleases(RowReleases):
         self._release_histograms()
 
     def _release_histograms(self):
-        """Release which counts there are, and which exposures if there are any, and what is believed then."""
+        """Release histograms of counts and, if there are any, of exposures, and set the state."""
         n_rows = enough_rows(N_ROWS, self.coordinates.transform)
         # Post-processing.
         generator = np.random.default_rng(0)
         edges, offsets = count_edges(self.family.max_count), np.zeros(n_rows)
         of_counts, of_exposures, are_exposed = total(binned, self.table, edges, exposure_edges())
         # Without exposures counts have what is planned for both.
-        multiplier = self.plan.size_multiplier * (1.0 if are_exposed else 0.5**0.5)
+        multiplier = self.plan.mean_square_multiplier * (1.0 if are_exposed else 0.5**0.5)
         noise = (
-            self.largest
+            self.max_weight
             * math.sqrt(self.sensitivity_factor)
             * self.coordinates.inflation_within(self.plan, 0.0)
         )
@@ -645,7 +651,7 @@ class PoissonReleases(RowReleases):
                 self.design, self.coordinates, offsets, self.n_records, self.family, generator
             )
         )
-        self.beliefs = PosteriorState(
+        self.state = PosteriorState(
             synthetic_design=synthetic_design,
             unknown=unknown,
             transform=transform,
@@ -656,7 +662,7 @@ class PoissonReleases(RowReleases):
             start=solve(transform, theta),
         )
 
-    def _reach(self, theta, logit):
+    def _rounding_bound(self, theta, logit):
         """The bound on the rounding of functions of logits with slopes up to 1 (Proposition 77).
 
         Parameters
@@ -683,50 +689,52 @@ class PoissonReleases(RowReleases):
 
     def release_residual_sum(self, clip, multipliers):
         """Release sums of clipped residuals at the mode."""
-        point, transform = self.beliefs.start, self.coordinates.transform
+        point, transform = self.state.start, self.coordinates.transform
         theta, largest = transform @ point, self.family.max_count
-        centre = centre_for(clip, self.beliefs.dispersion.value, largest)
+        centre = centre_for(clip, self.state.dispersion.value, largest)
         reach = (
-            self._reach(theta, max(-FIRST, centre.nodes[-1])) * max(centre.largest, largest) / clip
+            self._rounding_bound(theta, max(-FIRST, centre.nodes[-1]))
+            * max(centre.largest, largest)
+            / clip
         )
         rounding_inflation = self.coordinates.inflation_within(self.plan, reach)
         value, noise, square, of_square = release_sums(
             self, theta, transform, clip, multipliers, rounding_inflation, centre
         )
         n = self.n_records
-        self.beliefs.noisy_sums.append(
+        self.state.noisy_sums.append(
             NoisyCountSum(point, clip, centre, value, noise, square / n, of_square / n)
         )
         self.advance()
 
     def run_rounds(self):
         """Release noisy sums at one mode after the other."""
-        plan, beliefs = self.plan, self.beliefs
+        plan, state = self.plan, self.state
         pairs = zip(plan.residual_multipliers, plan.square_multipliers, strict=True)
-        reach = self.largest * self.sensitivity_factor * self.norm
+        reach = self.max_weight * self.sensitivity_factor * self.norm
         for pair in pairs:
-            self.release_residual_sum(beliefs.clip(reach * pair[0]), pair)
-            beliefs.learn(_POISSON_ROUNDS)
+            self.release_residual_sum(state.clip(reach * pair[0]), pair)
+            state.learn(_POISSON_ROUNDS)
 
     def few_trials(self):
         """The logarithm of how much likelier the histogram is if counts are of a few trials."""
         n, edges = self.n_records, count_edges(self.family.max_count)
-        of_counts, logits = self.histograms[0] / n, self.beliefs.some_logits()
+        of_counts, logits = self.histograms[0] / n, self.state.some_logits()
         return evidence_of_few_trials(of_counts, self.histogram_noise / n, edges, logits, n)
 
     def posterior(self):
         """The `CountPosterior` that all releases amount to."""
-        beliefs = self.beliefs
-        beliefs.settled = find_mode_and_scales(beliefs.surrogate(), 2 * _POISSON_ROUNDS)
+        state = self.state
+        state.settled = find_mode_and_scales(state.surrogate(), 2 * _POISSON_ROUNDS)
         return CountPosterior(
-            surrogate=beliefs.settled,
+            surrogate=state.settled,
             transform=self.coordinates.transform,
-            dispersion=beliefs.dispersion,
-            deviations=beliefs.deviations_without_noise(),
+            dispersion=state.dispersion,
+            deviations=state.deviations_without_noise(),
         )
 
 
-# The releases, one after the other, and what is believed given them.
+# The releases for numbers, one after the other, and the residual deviation given them.
 #
 #     A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1 ...  M, t
 #
@@ -773,8 +781,8 @@ def run_clipped_residuals(plan, target, generator, verbose):
         "posterior": posterior,
         **released.shares,
         "noise_deviations": deviations,
-        "contradiction": posterior.surrogate.contradiction(),
-        "contradiction_of": len(posterior.surrogate.noisy_sums) * plan.n_parameters,
+        "chi2_per_dof": posterior.surrogate.chi2_per_dof(),
+        "chi2_dof": len(posterior.surrogate.noisy_sums) * plan.n_parameters,
         "hidden_directions": released.curvature.hidden,
     }
     if (asymmetry := posterior.asymmetry()) is not None:
@@ -801,7 +809,7 @@ class NormalReleases(RowReleases):
         self.bound = family.half_width
         self.prior_median = _USUAL * self.bound if family.deviation is None else family.deviation
         self.log_sd = _DOUBT if family.deviation is None else _GIVEN
-        self.noisy_sums, self.sizes, self.errors, self.tails = [], [], None, None
+        self.noisy_sums, self.mean_squares, self.meat, self.heavy_tails = [], [], None, None
         super().__init__(plan, target, generator, advance, self.prior_median)
         self._release_curvature()
 
@@ -831,24 +839,24 @@ class NormalReleases(RowReleases):
 
     def _note(self, point, clip, square, noise):
         clip = self._effective_clip(point, clip)
-        self.sizes.append(
+        self.mean_squares.append(
             NoisyMeanSquare(point, clip, square / self.n_records, noise / self.n_records)
         )
         self.advance()
 
     def release_mean_square(self, clip):
-        """Release the size of clipped responses, and return the clip that follows from it."""
+        """Release the mean square of clipped responses, and return the clip that follows from it."""
         point = np.zeros(self.curvature.values.size)
         _, square = residual_sums(self, point, clip)
-        noise = self.largest * clip**2 * self._rounding_inflation(point, clip)
-        noise /= sensitivity_after_rounding(self.plan.size_multiplier, 1)
-        mu = 1.0 / self.plan.size_multiplier
+        noise = self.max_weight * clip**2 * self._rounding_inflation(point, clip)
+        noise /= sensitivity_after_rounding(self.plan.mean_square_multiplier, 1)
+        mu = 1.0 / self.plan.mean_square_multiplier
         # Proposition 73.
         square = release_vector(np.array([square]), noise, self.generator, mu=mu)[0]
         self._note(point, clip, square, noise)
-        size, clip = self.sizes[-1], self.sizes[-1].clip
-        value = max(size.value, 0.0)
-        upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
+        mean_square, clip = self.mean_squares[-1], self.mean_squares[-1].clip
+        value = max(mean_square.value, 0.0)
+        upper = value + math.hypot(mean_square.noise, value * math.sqrt(2.0 / self.n_records))
         return deviation_of(upper, clip) if upper < _SATURATED * clip**2 else math.inf
 
     def release_residual_sum(self, point, clip, multiplier, square_multiplier):
@@ -866,83 +874,104 @@ class NormalReleases(RowReleases):
         self.noisy_sums.append(NoisySum(point, self._effective_clip(point, clip), value, noise))
         self._note(point, clip, square, of_square)
 
-    def release_errors(self):
+    def release_sandwich_meat(self):
         """Release how squares of clipped residuals vary with the rows, at the last point."""
         noisy_sum, transform = self.noisy_sums[-1], self.curvature.transform
         theta = transform @ noisy_sum.point
         bound = (
-            math.sqrt(self.sensitivity_factor) * (self.largest * self.matrix_norm * noisy_sum.clip) ** 2
+            math.sqrt(self.sensitivity_factor)
+            * (self.max_weight * self.matrix_norm * noisy_sum.clip) ** 2
         )
         bound *= self._rounding_inflation(theta, noisy_sum.clip, 2.0)
-        noise = bound / sensitivity_after_rounding(self.plan.errors_multiplier, len(transform) ** 2)
+        noise = bound / sensitivity_after_rounding(self.plan.meat_multiplier, len(transform) ** 2)
         target = self.reweighted(2) if self.is_weighted else self.target
         matrix = total(squares_moment, target, theta, noisy_sum.clip, transform)
-        mu = 1.0 / self.plan.errors_multiplier
+        mu = 1.0 / self.plan.meat_multiplier
         # Proposition 73.
-        self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
+        self.meat = release_moment(matrix, noise, self.generator, mu=mu), noise
         self.advance()
 
-    def release_tails(self, believed):
+    def release_wide_clip(self, residual_sd):
         """Release the mean of residuals at the last point, and that of their squares, at a wide clip."""
         plan, point = self.plan, self.noisy_sums[-1].point
         theta = self.curvature.transform @ point
-        clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
+        clip = min(plan.wide_clip * max(residual_sd, self._widest()), 2.0 * self.bound)
         rounding_inflation = self._rounding_inflation(theta, clip)
-        tails = release_tails(self, theta, clip, plan.tails_multipliers, rounding_inflation)
-        self.tails = HeavyTailCorrection(
-            point, clip, *(number / self.n_records for number in tails)
+        wide = release_wide_clip_sums(
+            self, theta, clip, plan.wide_clip_multipliers, rounding_inflation
+        )
+        self.heavy_tails = HeavyTailCorrection(
+            point, clip, *(number / self.n_records for number in wide)
         )
         self.advance()
 
     def _widest(self):
-        """The largest deviation of errors that one of the sizes tells, and points do not."""
+        """The largest deviation of errors that a mean square tells, and points do not."""
         largest = 0.0
-        for size in self.sizes:
-            d = self.start[:-1] - size.point
-            square = min(size.value, _SATURATED * size.clip**2) if size.value > 0.0 else 0.0
+        for mean_square in self.mean_squares:
+            d = self.start[:-1] - mean_square.point
+            square = (
+                min(mean_square.value, _SATURATED * mean_square.clip**2)
+                if mean_square.value > 0.0
+                else 0.0
+            )
             variance, of_point = (
-                deviation_of(square, size.clip) ** 2,
+                deviation_of(square, mean_square.clip) ** 2,
                 float(d**2 @ self.curvature.squares),
             )
-            if of_point < _MOST_OF_POINT * variance and size.noise < _MOST_OF_POINT * size.value:
+            if (
+                of_point < _MOST_OF_POINT * variance
+                and mean_square.noise < _MOST_OF_POINT * mean_square.value
+            ):
                 largest = max(largest, math.sqrt(variance - of_point))
         return largest
 
     def run_rounds(self):
         """Release mean squares, and noisy sums at one mode after the other."""
-        plan, clip, believed = self.plan, self.bound, math.inf
-        for _ in range(N_SIZES):
-            believed = min(believed, self.release_mean_square(clip))
-            clip = self._clip(clip, believed)
+        plan, clip, residual_sd = self.plan, self.bound, math.inf
+        for _ in range(N_MEAN_SQUARES):
+            residual_sd = min(residual_sd, self.release_mean_square(clip))
+            clip = self._clip(clip, residual_sd)
         for pair in zip(plan.residual_multipliers, plan.square_multipliers, strict=True):
-            clip = self._clip(clip, believed)
+            clip = self._clip(clip, residual_sd)
             self.release_residual_sum(self.start[:-1], clip, *pair)
             self.start = self._started()
             settled = find_mode_and_scales(self.surrogate(), _NORMAL_ROUNDS)
             self.start, self.scales = settled.start, settled.scales
-            believed = self._believed(settled)
-        if plan.errors_multiplier is not None:
-            self.release_errors()
-        if plan.tails_multipliers is not None:
-            self.release_tails(believed)
+            residual_sd = self._residual_sd(settled)
+        if plan.meat_multiplier is not None:
+            self.release_sandwich_meat()
+        if plan.wide_clip_multipliers is not None:
+            self.release_wide_clip(residual_sd)
 
     def _started(self):
-        """The start of the search for the mode: the last noisy sum's, or the one before if that is likelier."""
-        noisy_sum, size, f = self.noisy_sums[-1], self.sizes[-1], self.curvature.values
-        sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * noisy_sum.clip**2), noisy_sum.clip)
+        """The start of the search for the mode: from the last noisy sum, or the one before if likelier."""
+        noisy_sum, mean_square, f = (
+            self.noisy_sums[-1],
+            self.mean_squares[-1],
+            self.curvature.values,
+        )
+        sigma = deviation_of(
+            min(max(mean_square.value, mean_square.noise), _SATURATED * noisy_sum.clip**2),
+            noisy_sum.clip,
+        )
         slope = clipped_normal(0.0, sigma, noisy_sum.clip).slope * self.n_records * f
         step = slope * noisy_sum.value / (slope**2 + noisy_sum.noise**2 / sigma**2)
         variance_left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
-        points = np.array([self.start, np.append(noisy_sum.point + step, 0.5 * math.log(variance_left))])
+        points = np.array(
+            [self.start, np.append(noisy_sum.point + step, 0.5 * math.log(variance_left))]
+        )
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
-    def _clip(self, clip, believed):
+    def _clip(self, clip, residual_sd):
         """The clip for residuals of a deviation, never larger than the last."""
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
-        best, _ = best_clip(self.n_records, self.largest * self.sensitivity_factor * self.norm, mu)
-        return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
+        best, _ = best_clip(
+            self.n_records, self.max_weight * self.sensitivity_factor * self.norm, mu
+        )
+        return max(min(clip, best * residual_sd), _LEAST_CLIP * self.bound)
 
-    def _believed(self, settled):
+    def _residual_sd(self, settled):
         """The deviation that residuals have at the mode, from above."""
         variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
         log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
@@ -963,7 +992,7 @@ class NormalReleases(RowReleases):
             prior_median=self.prior_median,
             log_sd=self.log_sd,
             noisy_sums=tuple(self.noisy_sums[-_USED:]),
-            sizes=tuple(self.sizes),
+            mean_squares=tuple(self.mean_squares),
             start=self.start,
         )
 
@@ -971,20 +1000,22 @@ class NormalReleases(RowReleases):
         """The posterior that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _NORMAL_ROUNDS)
         sandwich_factor, weight = self._sandwich_factor(settled)
-        tails = None if self.tails is None else self.tails._replace(weight=weight)
+        tails = None if self.heavy_tails is None else self.heavy_tails._replace(weight=weight)
         constant = self.plan.bounds.constant
         return NormalPosterior(settled, self.curvature.transform, sandwich_factor, tails, constant)
 
     def _sandwich_factor(self, settled):
         """The sandwich factor of draws, None if it is not known that errors vary, and a mean weight."""
-        size = self.sizes[-1]
-        if self.errors is None or size.value <= size.noise:
-            return None, self.largest
+        mean_square = self.mean_squares[-1]
+        if self.meat is None or mean_square.value <= mean_square.noise:
+            return None, self.max_weight
         f, clip = self.curvature.values, self.noisy_sums[-1].clip
-        largest = self.largest if self.is_weighted else None
-        matrix, noise = self.errors
+        max_weight = self.max_weight if self.is_weighted else None
+        matrix, noise = self.meat
         factor_of_all, varying = varying_part(
-            matrix, noise, self.n_records * size.value, f, largest
+            matrix, noise, self.n_records * mean_square.value, f, max_weight
         )
         changed = factor_of_all * (np.diag(f) + varying) - np.diag(f)
-        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip)), factor_of_all
+        return sandwich_factor_of(
+            settled, changed, slopes_of(varying, f, mean_square.value, clip)
+        ), factor_of_all

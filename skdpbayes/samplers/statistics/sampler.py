@@ -156,7 +156,8 @@ class NoiseAware(Sampler):
 #
 #     p(u, s | g_1, g_2, ...)  ~  p(u) p(s) N(g; E[g | u, s], Cov(g | u, s) + noise)
 #
-# `plan` says what is released and what it costs, `release` does it, `normal` and `poisson` have the posteriors.
+# `plan` says what is released and what it costs, `release` does it, `normal` and `poisson` have the
+# posteriors.
 
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.

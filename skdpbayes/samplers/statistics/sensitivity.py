@@ -1,4 +1,4 @@
-"""How far one record can move sums that are released together.
+"""Sensitivity of sums that are released together.
 
     J = max  a |g - m|^2 / (b_1 C)^2 + b |F|^2 / (b_2 C^2)^2        over what one record can add, g and F
 
@@ -30,26 +30,26 @@ def free_curvature(family):
     return 0.5 * family.n_classes / (family.n_classes - 1)
 
 
-def joint_precision(family, of_score, of_curvature=0.0):
+def joint_mu_squared(family, score, curvature=0.0):
     """``J`` wherever the point is.
 
     Parameters
     ----------
     family : ClassFamily
-    of_score, of_curvature : float
+    score, curvature : float
         ``a`` and ``b``: squares of the inverse noise multipliers.
 
     Returns
     -------
-    precision : float
+    mu_squared : float
         At least ``a``, at most ``a + b``.
     """
-    return max(of_score, of_score * (1.0 - free_curvature(family)) + of_curvature)
+    return max(score, score * (1.0 - free_curvature(family)) + curvature)
 
 
-def joint_multiplier(family, of_score, of_curvature=None):
+def joint_multiplier(family, score_multiplier, curvature_multiplier=None):
     """The noise multiplier of a release whose parts have two, the second or None."""
-    return joint_precision(family, *_precisions(of_score, of_curvature)) ** -0.5
+    return joint_mu_squared(family, *_mu_squared_of(score_multiplier, curvature_multiplier)) ** -0.5
 
 
 def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation, size):
@@ -57,28 +57,31 @@ def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation,
 
     Parameters
     ----------
-    family, reach, replaces
-        As for `joint_precision_at`.
+    family, logit_bound, replaces
+        As for `joint_mu_squared_at`.
     multipliers : tuple of float
         Of a score, and of a curvature or None.
     rounding_inflation : float
-        By what rounding may enlarge what a record moves, in units of ``b_1 C`` and ``b_2 C^2``.
+        Factor of at least 1 on the sensitivity ``b_1 C``, and on ``b_2 C^2``.
     size : int
         How many numbers are rounded to a lattice.
     """
-    precisions = _precisions(*multipliers)
-    sensitivity_factor = math.sqrt(joint_precision_at(family, logit_bound, replaces, *precisions))
-    errors = (rounding_inflation - 1.0) * math.sqrt(sum(precisions))
-    return (sensitivity_factor + errors) / sensitivity_after_rounding(
+    parts = _mu_squared_of(*multipliers)
+    mu_at_point = math.sqrt(joint_mu_squared_at(family, logit_bound, replaces, *parts))
+    errors = (rounding_inflation - 1.0) * math.sqrt(sum(parts))
+    return (mu_at_point + errors) / sensitivity_after_rounding(
         joint_multiplier(family, *multipliers), size
     )
 
 
-def _precisions(of_score, of_curvature):
-    return of_score**-2.0, 0.0 if of_curvature is None else of_curvature**-2.0
+def _mu_squared_of(score_multiplier, curvature_multiplier):
+    return (
+        score_multiplier** -2.0,
+        0.0 if curvature_multiplier is None else curvature_multiplier** -2.0,
+    )
 
 
-def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0):
+def joint_mu_squared_at(family, logit_bound, replaces, score, curvature=0.0):
     """``J`` at a point where logits are bounded.
 
     Parameters
@@ -89,30 +92,30 @@ def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0
         logits of two classes differ.
     replaces : bool
         Whether a record is replaced.
-    of_score, of_curvature : float
-        As for `joint_precision`.
+    score, curvature : float
+        As for `joint_mu_squared`.
 
     Returns
     -------
-    precision : float
-        No larger than that of `joint_precision`.
+    mu_squared : float
+        No larger than that of `joint_mu_squared`.
     """
-    anywhere = joint_precision(family, of_score, of_curvature)
+    anywhere = joint_mu_squared(family, score, curvature)
     if family.n_classes > 2:
         # It is largest at the longest ``p - 1/K``, or where the norm of ``p`` is that of two halves.
         even = 1.0 / family.n_classes
         longest = _longest(family.n_classes, logit_bound) ** 2
         squares = np.array([min(longest, 0.5 - even), longest])
         slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
-        precisions = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
-        return min(anywhere, _ROUNDING * float(precisions.max()))
+        candidates = score * squares / (1.0 - even) + 4.0 * curvature * slopes
+        return min(anywhere, _ROUNDING * float(candidates.max()))
     if not logit_bound < _FAR:
         return anywhere
     # Records of norm C at all angles to the point; those that are shorter or longer move it less.
     cosines = np.linspace(0.0, 1.0, _N_ANGLES)
     sizes, largest = np.tanh(0.5 * logit_bound * cosines), math.tanh(0.5 * logit_bound)
     centres = np.linspace(0.0, 0.5 * largest, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
-    of_curvatures = of_curvature * (1.0 - sizes**2) ** 2
+    of_curvatures = curvature * (1.0 - sizes**2) ** 2
     squares = -2.0 * centres * (sizes * cosines)
     squares += sizes**2
     np.maximum(squares, 0.0, out=squares)
@@ -122,12 +125,12 @@ def joint_precision_at(family, logit_bound, replaces, of_score, of_curvature=0.0
         logit_bound * min(0.4, largest),
         min(2.5, 4.0 * largest) * centres[:, 0],
     )
-    slopes = of_score * (of_squares + of_centres)
-    slopes += of_curvature * logit_bound * min(0.6, 2.0 * largest)
-    squares *= of_score
+    slopes = score * (of_squares + of_centres)
+    slopes += curvature * logit_bound * min(0.6, 2.0 * largest)
+    squares *= score
     squares += of_curvatures
-    precisions = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
-    return min(anywhere, _ROUNDING * float(precisions.min()))
+    candidates = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
+    return min(anywhere, _ROUNDING * float(candidates.min()))
 
 
 def _longest(n_classes, logit_range):
@@ -157,16 +160,16 @@ def _longest(n_classes, logit_range):
 FREE = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
 
 
-def residual_mu_squared(of_sum, of_square, replaces):
+def residual_mu_squared(residual_sum, mean_square, replaces):
     """A bound on ``J``, exact where squares are free or records are not replaced.
 
     Parameters
     ----------
-    of_sum, of_square : float
+    residual_sum, mean_square : float
         ``a`` and ``b``: squares of the inverse noise multipliers.
     replaces : bool
         Whether a record is replaced.
     """
     if not replaces:
-        return of_sum + of_square
-    return of_sum + max(0.0, of_square - FREE * of_sum)
+        return residual_sum + mean_square
+    return residual_sum + max(0.0, mean_square - FREE * residual_sum)

@@ -115,7 +115,9 @@ def a_surrogate(rng, length=5, **changed):
             NoisySum(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
             for t in clips
         ),
-        sizes=tuple(NoisyMeanSquare(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips),
+        mean_squares=tuple(
+            NoisyMeanSquare(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips
+        ),
         start=np.zeros(length + 1),
     )
     return NormalSurrogate(**{**fields, **changed})
@@ -137,7 +139,7 @@ def test_gradients_are_derivatives(rng):
 
 
 def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
-    """Tables of normal rows and errors: what clips take is in the mean, what noisy sums share is not noise."""
+    """Tables of normal rows and errors: what clips take is in the mean, what sums share is not noise."""
     monkeypatch.setattr("skdpbayes.samplers.statistics.normal._OF_SHAPE", 0.0)
     n, s, clips = 400, 0.5, (0.9, 0.6)
     mean, deviations = np.array([0.4, 0.0, 0.3]), np.array([1.0, 0.6, 0.0])
@@ -172,7 +174,7 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
             NoisySum(point @ basis, clip, np.zeros(3), 1e-9)
             for point, clip in zip(points, clips, strict=True)
         ),
-        sizes=(NoisyMeanSquare(np.zeros(3), 1.0, 0.3, 0.05),),
+        mean_squares=(NoisyMeanSquare(np.zeros(3), 1.0, 0.3, 0.05),),
     )
     means, covariance = implied(surrogate, np.append(truth @ basis, math.log(s)))
     error = found.std(axis=0) / math.sqrt(len(found))
@@ -185,12 +187,13 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
 
 
 def implied(surrogate, at):
-    """Return the mean of noisy sums, by which the energy is least, and their covariances, from its curvature."""
+    """Return the means of noisy sums, where the energy is least, and covariances from its curvature."""
     n_sums, length = len(surrogate.noisy_sums), surrogate.mean.size
 
     def energy(values):
         noisy_sums = tuple(
-            noisy_sum._replace(value=value) for noisy_sum, value in zip(surrogate.noisy_sums, values, strict=True)
+            noisy_sum._replace(value=value)
+            for noisy_sum, value in zip(surrogate.noisy_sums, values, strict=True)
         )
         fields = {name: getattr(surrogate, name) for name in NormalSurrogate.__dataclass_fields__}
         return NormalSurrogate(**{**fields, "noisy_sums": noisy_sums}).likelihood(at[None])[0][0]
@@ -231,7 +234,7 @@ def test_draws_follow_the_density(rng):
         curvature=np.array([curvature]),
         mean=np.zeros(1),
         noisy_sums=tuple(noisy_sums),
-        sizes=tuple(sizes),
+        mean_squares=tuple(sizes),
     )
     u, log_s = np.meshgrid(np.linspace(-3, 4, 401), np.linspace(-4, 2, 401), indexing="ij")
     energy, _ = surrogate.energy(np.column_stack([u.ravel(), log_s.ravel()]))
@@ -348,7 +351,7 @@ def test_long_rows_count_the_more_the_less_noise_there_is():
 def test_letting_long_rows_count_costs_little_of_what_can_be_learnt(epsilon, length):
     """Against the least error that the recursion expects, that of sampling included."""
     known = 20_000, length, Budget(epsilon, 1e-6).mu, 2
-    shares, _ = _best_shares(*known, Clippings(), share_budget(*known)[0].tails)
+    shares, _ = _best_shares(*known, Clippings(), share_budget(*known)[0].heavy_tails)
     least = _expected_error(*known, Clippings(), shares)
     _, _, error = share_budget(*known)
     sampling = ERRORS * math.sqrt(length / 20_000)
@@ -377,7 +380,9 @@ def away_from_least_squares(plan, seed):
 
 
 def test_where_no_line_is_right_a_large_budget_finds_that_of_least_squares():
-    plan = plan_for(10.0, d=2).changed(tails_multipliers=None)  # Which mend the intercept of both.
+    plan = plan_for(10.0, d=2).changed(
+        wide_clip_multipliers=None
+    )  # Which mend the intercept of both.
     held = plan.changed(row_clipping=NORMAL_CLIPPING, matrix_clipping=NORMAL_CLIPPING)
     far, near = (away_from_least_squares(p, 0) for p in (held, plan))
     assert near < 0.6 * far

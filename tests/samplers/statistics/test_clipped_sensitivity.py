@@ -165,16 +165,16 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
     if replaces:
         assert np.all(squares <= FREE * noisy_sums)
     of_matrices = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
-    if plan.errors_multiplier is not None:
-        of_matrices += plan.errors_multiplier**-2.0
+    if plan.meat_multiplier is not None:
+        of_matrices += plan.meat_multiplier**-2.0
     if epsilon >= 1.0 or n_features == 8:
-        assert (plan.errors_multiplier is None) == (epsilon < 1.0)
-    of_tails = 0.0
-    if plan.tails_multipliers is not None:
-        of_mean, of_square = np.array(plan.tails_multipliers) ** -2.0
-        of_tails = of_mean + (0.0 if replaces else of_square)
+        assert (plan.meat_multiplier is None) == (epsilon < 1.0)
+    of_wide_clip = 0.0
+    if plan.wide_clip_multipliers is not None:
+        of_mean, of_square = np.array(plan.wide_clip_multipliers) ** -2.0
+        of_wide_clip = of_mean + (0.0 if replaces else of_square)
         assert not replaces or of_square <= FREE * of_mean
-    total = of_matrices + 2 * plan.size_multiplier**-2.0 + of_sums + of_tails
+    total = of_matrices + 2 * plan.mean_square_multiplier**-2.0 + of_sums + of_wide_clip
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert plan.cost.neighboring_relation == relation
     assert 0.999 * epsilon < plan.epsilon <= epsilon
@@ -211,7 +211,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
     audit = audit_separation(*scores)
     assert audit.mu - 2.0 * audit.standard_error <= plan.cost.mu
     assert audit.mu > (0.6 if constant == 0.0 else 0.5) * plan.cost.mu
-    assert (plan.tails_multipliers is None) == (constant == 0.0)
+    assert (plan.wide_clip_multipliers is None) == (constant == 0.0)
 
 
 def log_ratio(released, tables):
@@ -226,19 +226,19 @@ def log_ratio(released, tables):
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
         own = reweighted(table, before, released.norm, 1, released.matrix_norm)
         total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
-        if released.errors is not None:
-            squares, squares_noise = released.errors
+        if released.meat is not None:
+            squares, squares_noise = released.meat
             point, clip = released.noisy_sums[-1][:2]
             found = squares_moment(own, after @ point, clip, after)
             total -= sign * np.sum((squares - found) ** 2) / (2 * squares_noise**2)
         for point, clip, value, noise in released.noisy_sums:
             found = clipped_sums(own, after @ point, clip)[0] @ after
             total -= sign * np.sum((value - found) ** 2) / (2 * noise**2)
-        for point, clip, value, noise in released.sizes:
+        for point, clip, value, noise in released.mean_squares:
             square = clipped_sums(table, after @ point, clip)[1] / n_records
             total -= sign * (value - square) ** 2 / (2 * noise**2)
-        if released.tails is not None:
-            point, clip, *found = released.tails
+        if released.heavy_tails is not None:
+            point, clip, *found = released.heavy_tails
             sums, square = clipped_sums(table, after @ point, clip)
             own = sums[-1] / own_constant / n_records, square / n_records
             for k in range(2):

@@ -450,7 +450,9 @@ def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     exact = PosteriorState._blocks
 
     def without_noise(self, noisy_sums):
-        return exact(self, [noisy_sum._replace(noise=0.1 * noisy_sum.noise) for noisy_sum in noisy_sums])
+        return exact(
+            self, [noisy_sum._replace(noise=0.1 * noisy_sum.noise) for noisy_sum in noisy_sums]
+        )
 
     monkeypatch.setattr(PosteriorState, "_blocks", without_noise)
     assert coverage(8, 5000, 4, 0.3) < 0.7
@@ -505,7 +507,7 @@ def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
     off = []
     for seed in range(4):
         released = PoissonReleases(plan, target, np.random.default_rng(seed))
-        given = released.beliefs
+        given = released.state
         matrix = weighted_moment(released.target, given.transform) / n
         curvature = given.curvature
         scale = np.trace(given.synthetic_design.curvature(given.start)) / np.trace(

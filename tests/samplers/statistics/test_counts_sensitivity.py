@@ -127,7 +127,7 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     subtracted = values[place - 1] + share * (values[place] - values[place - 1])
     psi = np.clip(np.minimum(counts, LARGEST) - subtracted, -LONG(clip), LONG(clip))
     found = clipped_sums(own, theta, clip, is_weighted=False, centre=centre)
-    reach = released._reach(theta, max(-FIRST, centre.nodes[-1]))
+    reach = released._rounding_bound(theta, max(-FIRST, centre.nodes[-1]))
     reach *= max(centre.largest, LARGEST) / clip
     room = released.coordinates.inflation_within(plan, reach) - 1.0
     error = np.linalg.norm((found[0] @ transform - (v * psi) @ moved).astype(float))
@@ -151,7 +151,11 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, 
     if replaces:
         assert np.all(squares <= FREE * noisy_sums)
     total = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
-    total += 2 * plan.size_multiplier**-2.0 + noisy_sums.sum() + (0 if replaces else squares.sum())
+    total += (
+        2 * plan.mean_square_multiplier**-2.0
+        + noisy_sums.sum()
+        + (0 if replaces else squares.sum())
+    )
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert 0.999 * epsilon < plan.epsilon <= epsilon
 
@@ -217,10 +221,15 @@ def scored(plan, table, tables, seed):
         bins = binned(one, count_edges(LARGEST), exposure_edges())
         for values, exact in zip(released.histograms, bins, strict=False):
             parts.append((values - exact, released.histogram_noise))
-        for noisy_sum in released.beliefs.noisy_sums:
+        for noisy_sum in released.state.noisy_sums:
             theta = transform @ noisy_sum.point
             value = clipped_sums(own, theta, noisy_sum.clip, centre=noisy_sum.centre)[0] @ transform
-            square = clipped_sums(one, theta, noisy_sum.clip, centre=noisy_sum.centre)[1] / n_records
-            parts += [(noisy_sum.value - value, noisy_sum.noise), (noisy_sum.square - square, noisy_sum.square_noise)]
+            square = (
+                clipped_sums(one, theta, noisy_sum.clip, centre=noisy_sum.centre)[1] / n_records
+            )
+            parts += [
+                (noisy_sum.value - value, noisy_sum.noise),
+                (noisy_sum.square - square, noisy_sum.square_noise),
+            ]
         found -= sign * sum(np.sum(miss**2) / (2.0 * noise**2) for miss, noise in parts)
     return found

@@ -42,7 +42,7 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
         synthetic_design=population,
         prior=prior,
         scales=prior.prior_mode,
-        target=1.1 * f,
+        label_sum=1.1 * f,
         noise=noise,
         score_discrepancy=score_discrepancy,
         origin=population.origin,

@@ -137,9 +137,7 @@ def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
 
 @pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
 @pytest.mark.parametrize("n_sums, curved", RELEASES)
-def test_sizes_are_weighed_by_the_density_of_the_releases(
-    rng, monkeypatch, n_sums, curved, doubts
-):
+def test_sizes_are_weighed_by_the_density_of_the_releases(rng, monkeypatch, n_sums, curved, doubts):
     """Of all releases jointly, times the law of sizes."""
     population, weighed, given = a_population(rng, 3), {}, module._given
 
@@ -154,7 +152,9 @@ def test_sizes_are_weighed_by_the_density_of_the_releases(
     at = noisy_sums[-1].point
     found = estimate_discrepancy(population, noisy_sums, curvatures, at, doubts)
     sizes, own = np.array(list(weighed)), doubted(doubts, population)
-    expected = np.array([dense(population, noisy_sums, curvatures, at, size, own)[2] for size in sizes])
+    expected = np.array(
+        [dense(population, noisy_sums, curvatures, at, size, own)[2] for size in sizes]
+    )
     expected += norm.logpdf(np.log(sizes), np.log(0.2), 0.7)
     assert len(sizes) > 5 and np.ptp(expected) > 0.5
     np.testing.assert_allclose(np.diff(list(weighed.values())), np.diff(expected), rtol=1e-7)
@@ -168,7 +168,9 @@ def test_the_size_of_a_misfit_is_found(rng, size):
     for _ in range(20):
         truth = a_truth(rng, population, size)
         noisy_sums, curvatures = releases_of(rng, population, truth, size, 6, (2, 4), 1.0)
-        found.append(estimate_discrepancy(population, noisy_sums, curvatures, noisy_sums[-1].point).size)
+        found.append(
+            estimate_discrepancy(population, noisy_sums, curvatures, noisy_sums[-1].point).size
+        )
     assert 0.7 < np.median(found) / size < 1.4
 
 
@@ -259,7 +261,9 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         target, bounds = make_target(rows, labels, prior_scale=4.0)
         found = LogisticReleases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
         found.run_rounds()
-        found.noisy_sums = [noisy_sum._replace(noise=told * noisy_sum.noise) for noisy_sum in found.noisy_sums]
+        found.noisy_sums = [
+            noisy_sum._replace(noise=told * noisy_sum.noise) for noisy_sum in found.noisy_sums
+        ]
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]
         given = found.surrogate()
         u = given.start + rng.normal(size=(5, 4)) / np.sqrt(np.diag(given.information(given.start)))

@@ -19,7 +19,7 @@ from skdpbayes.samplers.noise import release_vector
 from skdpbayes.samplers.statistics import release as releases_module
 from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.release import LogisticReleases
-from skdpbayes.samplers.statistics.sensitivity import joint_precision_at
+from skdpbayes.samplers.statistics.sensitivity import joint_mu_squared_at
 
 # What it costs
 
@@ -179,7 +179,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     # Nothing is known of labels, so that their sum is charged in full.
     score, slope = (0.5, 0.25) if n_classes == 2 else (math.sqrt(2.0 / 3.0), 0.5)
     expected = moved * score * norm * plan.label_multiplier
-    assert expected < found.label_noise < (1.0 + 1e-4) * expected
+    assert expected < found.label_sum_noise < (1.0 + 1e-4) * expected
     scores = moved * score * norm * np.array(plan.score_multipliers)
     factors = np.array([noise for _, _, noise in found.noisy_sums]) / scores
     squares = []
@@ -189,7 +189,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         theta = noisy_sum.point.reshape(found.family.n_blocks, -1) @ found.coordinates.transform.T
         reach = found.coordinates.logit_bound(found.family, noisy_sum.point, theta)
         a, b = (0.0 if value is None else value**-2.0 for value in pair)
-        squares.append(joint_precision_at(found.family, reach, moved == 2, a, b) / a)
+        squares.append(joint_mu_squared_at(found.family, reach, moved == 2, a, b) / a)
     np.testing.assert_allclose(factors, np.sqrt(squares), rtol=1e-3)
     # Scores alone are short where logits are.
     alone = [value is None for value in plan.curvature_multipliers]
@@ -388,13 +388,13 @@ def test_labels_are_read_once(rng, make_target, n_classes):
         target, bounds = make_target(rows, labels, n_classes=n_classes)
         sums.append(weighted_scores(target, family, theta, np.eye(3)))
         found = LogisticReleases(a_plan(bounds, 40, 1e6), target, np.random.default_rng(0))
-        found.release_labels()
+        found.release_label_sum()
         z = rows @ found.coordinates.transform
         v = np.minimum(1.0, found.coordinates.norm**2 / np.sum(z**2, axis=1))
         unit = (np.eye(n_classes) - 1.0 / n_classes) @ family.contrasts
         expected = np.einsum("n,na,ni->ai", v, unit[labels], z).ravel()
-        np.testing.assert_allclose(found.labels, expected, atol=6.0 * found.label_noise)
-        assert found.label_noise < 0.1
+        np.testing.assert_allclose(found.label_sum, expected, atol=6.0 * found.label_sum_noise)
+        assert found.label_sum_noise < 0.1
     for one, other in zip(*sums, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -63,8 +63,8 @@ def log_ratio(released, tables):
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
         own = reweighted(table, transform, norm)
         gradient, _ = weighted_sums(own, family, None, zero, curvature=False)
-        miss = released.labels + (gradient @ transform).ravel()
-        total -= sign * np.sum(miss**2) / (2 * released.label_noise**2)
+        miss = released.label_sum + (gradient @ transform).ravel()
+        total -= sign * np.sum(miss**2) / (2 * released.label_sum_noise**2)
         for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
             for point, value, noise in noisy_sums:
                 theta = point.reshape(family.n_blocks, -1) @ transform.T

@@ -68,14 +68,14 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     surrogate_of = LogisticReleases.surrogate
 
     def deluded(self):
-        noisy_sums, curvatures, noise = self.noisy_sums, self.curvatures, self.label_noise
+        noisy_sums, curvatures, noise = self.noisy_sums, self.curvatures, self.label_sum_noise
         self.noisy_sums, self.curvatures = (
             [each._replace(noise=factor * each.noise) for each in part]
             for part in (noisy_sums, curvatures)
         )
-        self.label_noise = factor * noise
+        self.label_sum_noise = factor * noise
         found = surrogate_of(self)
-        self.noisy_sums, self.curvatures, self.label_noise = noisy_sums, curvatures, noise
+        self.noisy_sums, self.curvatures, self.label_sum_noise = noisy_sums, curvatures, noise
         return found
 
     monkeypatch.setattr(LogisticReleases, "surrogate", deluded)
@@ -174,7 +174,9 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
     learn = release.estimate_discrepancy
 
     def deluded(population, noisy_sums, curvatures, *others):
-        told = ([e._replace(noise=0.03 * e.noise) for e in part] for part in (noisy_sums, curvatures))
+        told = (
+            [e._replace(noise=0.03 * e.noise) for e in part] for part in (noisy_sums, curvatures)
+        )
         return learn(population, *told, *others)
 
     _, width = intervals(3.0, 2, d=20)

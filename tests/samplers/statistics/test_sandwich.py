@@ -137,11 +137,11 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
 def test_looks_that_contradict_each_other_are_known():
     posterior, _ = posterior_of(1, 4000, False, 3.0)
     surrogate = posterior.surrogate
-    assert 0.1 < surrogate.contradiction() < 2.0
+    assert 0.1 < surrogate.chi2_per_dof() < 2.0
     last = surrogate.noisy_sums[-1]
     moved = last._replace(value=last.value + 30.0 * last.noise)
     surrogate = dataclasses.replace(surrogate, noisy_sums=(*surrogate.noisy_sums[:-1], moved))
-    assert surrogate.contradiction() > 30.0
+    assert surrogate.chi2_per_dof() > 30.0
 
 
 def test_rare_columns_do_not_make_looks_contradict_each_other():
@@ -155,12 +155,12 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     generator = np.random.default_rng(10**6 + 24)
     released = NormalReleases(plan, model.target(rows, responses), generator)
     released.run_rounds()
-    assert 0.1 < released.posterior().surrogate.contradiction() < 2.0
+    assert 0.1 < released.posterior().surrogate.chi2_per_dof() < 2.0
 
 
 @pytest.mark.parametrize("contradiction, is_told", [(1.5, False), (20.0, True)])
-def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, contradiction, is_told):
-    monkeypatch.setattr(NormalSurrogate, "contradiction", lambda self: contradiction)
+def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
+    monkeypatch.setattr(NormalSurrogate, "contradiction", lambda self: chi2_per_dof)
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

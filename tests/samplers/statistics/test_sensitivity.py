@@ -12,9 +12,9 @@ from skdpbayes.models.families import classifier
 from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.sensitivity import (
     free_curvature,
+    joint_mu_squared,
+    joint_mu_squared_at,
     joint_multiplier,
-    joint_precision,
-    joint_precision_at,
     noise_factor,
 )
 
@@ -85,20 +85,20 @@ def test_the_joint_bound_is_the_maximum_over_probabilities(rng, n_classes, share
     scores = (s - 1.0 / n_classes) / (1.0 - 1.0 / n_classes)
     slopes = 4.0 * (s - 2.0 * c + s**2)  # 16 p^2 (1 - p)^2 for two classes.
     worst = np.max(scores + share * slopes)
-    bound = joint_precision(family, 1.0, share)
+    bound = joint_mu_squared(family, 1.0, share)
     assert worst <= bound * (1 + 1e-9)
     assert worst > 0.999 * bound
     assert bound <= 1.0 + share
     assert (bound == 1.0) == (share <= free_curvature(family))
-    assert joint_precision(family, 9.0, 9.0 * share) == pytest.approx(9.0 * bound)
+    assert joint_mu_squared(family, 9.0, 9.0 * share) == pytest.approx(9.0 * bound)
 
 
 def test_curvatures_are_free_up_to_here_and_not_beyond():
     for n_classes, share in ((2, 1.0), (3, 0.75), (6, 0.6)):
         family = classifier(n_classes).identified
         assert free_curvature(family) == pytest.approx(share)
-        assert joint_precision(family, 1.0, share) == pytest.approx(1.0)
-        assert joint_precision(family, 1.0, 1.1 * share) > 1.05
+        assert joint_mu_squared(family, 1.0, share) == pytest.approx(1.0)
+        assert joint_mu_squared(family, 1.0, 1.1 * share) > 1.05
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -128,7 +128,7 @@ def test_two_records_of_two_classes_are_apart_by_at_most_what_is_paid(reach, sha
     """Records of any length and weight, near the point, across it and opposite to it."""
     family, rng = classifier(2).identified, np.random.default_rng(1)
     point = np.array([[reach, 0.0, 0.0]])
-    bound = joint_precision_at(family, reach, replaces, 1.0, share)
+    bound = joint_mu_squared_at(family, reach, replaces, 1.0, share)
     found = 0.0
     for _ in range(3):
         sets = []
@@ -141,7 +141,7 @@ def test_two_records_of_two_classes_are_apart_by_at_most_what_is_paid(reach, sha
     assert found <= bound * (1 + 1e-12)
     # With some of a curvature the worst two need not be opposite.
     assert found >= (0.9 if replaces else 0.995) * bound
-    assert bound <= joint_precision(family, 1.0, share)
+    assert bound <= joint_mu_squared(family, 1.0, share)
 
 
 @pytest.mark.parametrize("replaces", [False, True])
@@ -151,8 +151,8 @@ def test_no_record_of_several_classes_moves_more_than_is_paid_for(n_classes, spr
     """At points where logits of two classes differ by no more than the spread for rows of norm 1."""
     family, rng = classifier(n_classes).identified, np.random.default_rng(2)
     share = free_curvature(family)
-    found, scores, bound = 0.0, 0.0, joint_precision_at(family, spread, replaces, 1.0, share)
-    of_score = joint_precision_at(family, spread, replaces, 1.0)
+    found, scores, bound = 0.0, 0.0, joint_mu_squared_at(family, spread, replaces, 1.0, share)
+    of_score = joint_mu_squared_at(family, spread, replaces, 1.0)
     for trial in range(8):
         logits = np.clip(rng.normal(size=n_classes), -0.5, 0.5)
         if trial < n_classes:
@@ -181,13 +181,15 @@ def test_at_the_start_scores_say_nothing(n_classes):
     """They are 0 there for any table, and in proportion to the logits close by, however close."""
     family = classifier(n_classes).identified
     for replaces in (False, True):
-        assert joint_precision_at(family, 0.0, replaces, 1.0) == 0.0
+        assert joint_mu_squared_at(family, 0.0, replaces, 1.0) == 0.0
         for reach in (1e-12, 1e-9, 1e-4):
-            near, far = (joint_precision_at(family, r, replaces, 1.0) for r in (reach, 2.0 * reach))
+            near, far = (
+                joint_mu_squared_at(family, r, replaces, 1.0) for r in (reach, 2.0 * reach)
+            )
             assert near > 0.0
             assert far == pytest.approx(4.0 * near, rel=1e-3)
     # With other records in their place, half the distance to the farthest for two classes.
-    alone, replaced = (joint_precision_at(family, 1e-4, r, 1.0) for r in (False, True))
+    alone, replaced = (joint_mu_squared_at(family, 1e-4, r, 1.0) for r in (False, True))
     assert replaced == pytest.approx(alone / 4.0 if n_classes == 2 else alone, rel=1e-2)
 
 
@@ -197,8 +199,8 @@ def test_far_from_the_start_nothing_is_saved(n_classes, reach):
     for replaces in (False, True):
         for share in (0.0, 0.3):
             family = classifier(n_classes).identified
-            found = joint_precision_at(family, reach, replaces, 1.0, share)
-            assert found == pytest.approx(joint_precision(family, 1.0, share), rel=2e-3)
+            found = joint_mu_squared_at(family, reach, replaces, 1.0, share)
+            assert found == pytest.approx(joint_mu_squared(family, 1.0, share), rel=2e-3)
 
 
 def test_logits_are_within_reach(rng):
@@ -227,7 +229,7 @@ def test_rounding_is_charged_in_full_where_residuals_are_short():
     family, multipliers, room, size = classifier(2).identified, (40.0, 60.0), 1.0 + 1e-3, 4000
     factor = noise_factor(family, 1.0, True, multipliers, room, size)
     a, b = (m**-2.0 for m in multipliers)
-    moved = math.sqrt(joint_precision_at(family, 1.0, True, a, b)) + 1e-3 * math.hypot(
+    moved = math.sqrt(joint_mu_squared_at(family, 1.0, True, a, b)) + 1e-3 * math.hypot(
         math.sqrt(a), math.sqrt(b)
     )
     lattice = math.sqrt(size) * 2.0**-24
@@ -245,7 +247,7 @@ def test_several_rows_that_are_replaced_are_as_far_apart_as_pairs_of_them(k, n_c
     family, rng, reach = classifier(n_classes).identified, np.random.default_rng(k), 2.0
     point = np.outer(family.contrasts.T @ np.linspace(0.0, reach, n_classes), [1.0, 0.0, 0.0])
     for share in (0.0, free_curvature(family)):
-        noise, worst = joint_precision_at(family, reach, False, 1.0, share), 0.0
+        noise, worst = joint_mu_squared_at(family, reach, False, 1.0, share), 0.0
         for trial in range(300):
             sums = []
             for sign in (1.0, -1.0):
@@ -266,5 +268,5 @@ def test_several_rows_that_are_replaced_are_as_far_apart_as_pairs_of_them(k, n_c
 
 @pytest.mark.parametrize("reach", [0.1, 1.0, 5.0])
 def test_the_longest_score_is_that_of_a_record_along_the_point(reach):
-    found = joint_precision_at(classifier(2).identified, reach, False, 1.0)
+    found = joint_mu_squared_at(classifier(2).identified, reach, False, 1.0)
     assert found == pytest.approx(math.tanh(reach / 2.0) ** 2, rel=2e-3)

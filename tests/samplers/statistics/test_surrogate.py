@@ -51,7 +51,9 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         population = normal_population(design, np.eye(length), family, norm, 400.0)
     centre = rng.normal(size=size) * 0.5
     f = population.change(centre[None])[0]
-    noisy_sums = [NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)]
+    noisy_sums = [
+        NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)
+    ]
     curvature = population.curvature(centre)
     curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
     prior = a_prior(rng, family, length)
@@ -59,7 +61,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         synthetic_design=population,
         prior=prior,
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
-        target=f + rng.normal(size=size) * 15.0,
+        label_sum=f + rng.normal(size=size) * 15.0,
         noise=20.0,
         score_discrepancy=estimate_discrepancy(
             population, noisy_sums, curvatures, centre, np.linspace(0.8, 0.0, length)
@@ -90,7 +92,7 @@ def log_likelihood(given, u):
     unknown = np.diag(variances_of(score_discrepancy, f[None])[0])
     covariance = np.diag(given.basis.T @ unknown @ given.basis)
     covariance = covariance + given.noise**2 + r * given.sampling
-    residual = given.basis.T @ (given.target - f - score_discrepancy.mean @ f)
+    residual = given.basis.T @ (given.label_sum - f - score_discrepancy.mean @ f)
     return multivariate_normal.logpdf(residual, cov=np.diag(covariance))
 
 
@@ -204,7 +206,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     given = dataclasses.replace(
         given,
         synthetic_design=many,
-        target=zero,
+        label_sum=zero,
         noise=1e-3,
         score_discrepancy=known,
         origin=many.origin,

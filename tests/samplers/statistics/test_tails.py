@@ -21,7 +21,7 @@ from skdpbayes.samplers.statistics.normal import (
     HeavyTailCorrection,
     NormalSurrogate,
 )
-from skdpbayes.samplers.statistics.plan import clipped_normal, tails_clip
+from skdpbayes.samplers.statistics.plan import clipped_normal, wide_clip
 
 BOUND = 4.0
 ERRORS = {
@@ -45,7 +45,7 @@ def fitted(errors, seed, epsilon, with_tails=True):
     )
     plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(epsilon, 1e-5))
     if not with_tails:
-        plan = plan.changed(tails_multipliers=None)
+        plan = plan.changed(wide_clip_multipliers=None)
     draws = sample(model.target(rows, np.clip(y, -BOUND, BOUND)), plan, random_state=seed)
     return draws / 0.3, truth / 0.3
 
@@ -109,7 +109,7 @@ def plain_surrogate(n):
         prior_median=1.0,
         log_sd=1.0,
         noisy_sums=(),
-        sizes=(),
+        mean_squares=(),
         start=np.zeros(2),
     )
 
@@ -169,7 +169,7 @@ def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant)
 
 
 def test_a_wide_clip_is_as_wide_as_noise_allows():
-    clips = [tails_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
+    clips = [wide_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
     assert clips[0] == 3.5 and clips[1] == pytest.approx(3.54, abs=0.01)
     assert clips[2] == pytest.approx(35.4, abs=0.1)
 
@@ -186,13 +186,13 @@ def test_half_of_the_noise_on_the_mean_would_be_found(monkeypatch, relation, fac
     if relation == "add_or_remove_one":
         options["public_size"] = n
     model = DPBayesianRidge((-1.0, 1.0), neighboring_relation=relation, **options)
-    release = releases.release_tails
+    release = releases.release_wide_clip_sums
 
     def planted(released, theta, clip, multipliers, room):
         halved = tuple(factor * multiplier for multiplier in multipliers)
         return release(released, theta, clip, halved, room)
 
-    monkeypatch.setattr(releases, "release_tails", planted)
+    monkeypatch.setattr(releases, "release_wide_clip_sums", planted)
     record = {"X": np.zeros(2), "y": 1.0} if relation == "replace_one" else None
     result = replay(model, rows, y, record, index=0)
     assert result.passed is not is_found
