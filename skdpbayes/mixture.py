@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import StrOptions
 from ._arguments import Interval, check_sizes
 from ._data.columns import refuse_weights
 from ._data.read import read_table
-from ._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, released_bounds
+from ._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, charge_and_release_bounds
 from ._estimator.mixture import COVARIANCE_DIMS, MixtureDraws, MixtureDrawsMixin
 from ._estimator.model_checks import LARGEST_TRACE_SHARE
 from ._typing import MatrixLike, RandomStateLike, Relation
@@ -306,7 +306,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         return self._plan(int(n_samples), int(n_features))
 
     def _plan(self, n_samples, n_features):
-        return self._make_plan(self._model(n_features), self._public_size(n_samples))
+        return self._plan_within_budget(self._model(n_features), self._public_size(n_samples))
 
     # From the table
 
@@ -355,7 +355,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             plan = self._plan(table.n_samples, table.n_features)
             model = self._model(table.n_features)
             at_norm = partial(self._model, table.n_features)
-            with released_bounds(self, plan, table, model, at_norm) as (model, plan):
+            with charge_and_release_bounds(self, plan, table, model, at_norm) as (model, plan):
                 make, remote = partial(_target, model), partial(remote_mixture, model=model)
                 draws = self._draw(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")
@@ -369,7 +369,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             order = np.argsort(-weights.mean(axis=0), kind="stable")
         self._summarise(weights, means, factors, order)
         share = self._mean_square_length() / self.data_norm_**2
-        if plan.norm is None and share > LARGEST_TRACE_SHARE:
+        if plan.bound_release is None and share > LARGEST_TRACE_SHARE:
             warn(
                 f"squares of lengths of rows are {min(share, 1.0):.0%} of those that data_norm="
                 f"{self.data_norm_:.3g} allows, by the fitted components: unless rows were scaled to this "

@@ -281,7 +281,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self._norm(n_features)  # Plans do not depend on it, but a bad one should be refused here.
         sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
-        return self._make_plan(bounds, self._public_size(n_samples))
+        return self._plan_within_budget(bounds, self._public_size(n_samples))
 
     # From the table
 

@@ -101,11 +101,11 @@ def has_seeds(estimator):
     return any(map(_is_seeded, [estimator, *parts, *scorers]))
 
 
-def _is_seeded(seed):
+def _is_seeded(part):
     # Scorers keep their options to themselves, and searches draw seeds.
-    if isinstance(seed, type) or not hasattr(seed, "_has_seeds"):
-        return hasattr(seed, "privacy_plan") and getattr(seed, "random_state", None) is not None
-    return seed._has_seeds()
+    if isinstance(part, type) or not hasattr(part, "_has_seeds"):
+        return hasattr(part, "privacy_plan") and getattr(part, "random_state", None) is not None
+    return part._has_seeds()
 
 
 def public_generator(random_state: RandomStateLike = None) -> np.random.Generator:

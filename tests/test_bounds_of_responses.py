@@ -29,9 +29,9 @@ def test_learnt_bounds_and_the_fit_use_up_the_budget_and_no_more(relation, data_
     model = poisson(max_count="auto", epsilon=1.0, sampler="sgfs", **common)
     plan = model.privacy_plan(3000, 5)
     assert 0.999 < plan.epsilon <= 1.0
-    bits = BoundedRangeDecisions(plan.norm.log_odds_range, 1 + (data_norm == "auto"))
-    assert plan.cost == PrivacyCost(relation, decisions=(bits,)) + plan.norm.cost_of_fit
-    assert len(plan.norm.of_responses) == 1 and "responses" in str(plan)
+    bits = BoundedRangeDecisions(plan.bound_release.log_odds_range, 1 + (data_norm == "auto"))
+    assert plan.cost == PrivacyCost(relation, decisions=(bits,)) + plan.bound_release.cost_of_fit
+    assert len(plan.bound_release.response_quantiles) == 1 and "responses" in str(plan)
     assert ("norm of rows" in str(plan)) == (data_norm == "auto")
 
 

@@ -45,7 +45,7 @@ from ..privacy.units import plan_for_persons
 from ..random import separate_generator
 from ..samplers import Plan, resolve_sampler
 from ..samplers.base import AUTO, resolve_auto, run_plan
-from ..samplers.plan import NormRelease, check_plan
+from ..samplers.plan import BoundRelease, check_plan
 from .model_checks import to_arviz
 
 # Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the
@@ -125,11 +125,11 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
             "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
             f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."
         )
-    release = NormRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
+    release = BoundRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
     if not budget.is_private:
-        return plan.changed(norm=release)
+        return plan.changed(bound_release=release)
     fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
-    return plan.changed(cost=choice + fit, norm=release._replace(cost_of_fit=fit))
+    return plan.changed(cost=choice + fit, bound_release=release._replace(cost_of_fit=fit))
 
 
 def _rest(budget, choice):
@@ -146,21 +146,21 @@ def _rest(budget, choice):
 
 
 @contextmanager
-def released_bounds(estimator, plan, table, model, at_norm):
+def charge_and_release_bounds(estimator, plan, table, model, at_norm):
     """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
 
     Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
-    ``_with_responses`` maps a model, quantiles of responses, and how many deviations the upper one is above
-    the mean of a normal law, to another model.
+    ``_with_drawn_bounds`` maps a model, quantiles of responses, and how many deviations the upper one is
+    above the mean of a normal law, to another model.
     """
-    if plan.norm is None:
+    if plan.bound_release is None:
         yield model, plan
         return
     check_plan(plan)
     generator = separate_generator(estimator.random_state, 2)
     reservations = charge(plan, estimator)
     try:
-        norm, responses = _draw(plan, table, estimator, generator)
+        norm, responses = _draw_bounds(plan, table, estimator, generator)
         with authorizations([(estimator, plan.cost)]):
             yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
     except BaseException:
@@ -169,17 +169,17 @@ def released_bounds(estimator, plan, table, model, at_norm):
     reservations.close("completed")
 
 
-def _draw(plan, table, estimator, generator):
+def _draw_bounds(plan, table, estimator, generator):
     """The norm and the quantiles of responses that are drawn; None and () if none are."""
-    norm, responses, how = None, (), (plan.norm.log_odds_range, generator, plan.n_samples)
-    if plan.norm.quantile is not None:
+    norm, responses, how = None, (), (plan.bound_release.log_odds_range, generator, plan.n_samples)
+    if plan.bound_release.norm_quantile is not None:
         # Proposition 62.
-        norm = draw_quantiles(table, _norms, (plan.norm.quantile,), *how)[0].value
+        norm = draw_quantiles(table, _norms, (plan.bound_release.norm_quantile,), *how)[0].value
         # The drawn decimal may be 0 or negative if most rows are zero.
         norm = norm * estimator._norm_safety_factor if norm > 0 else float(table.n_features) ** 0.5
-    if plan.norm.of_responses:
+    if plan.bound_release.response_quantiles:
         # Proposition 62.
-        responses = draw_quantiles(table, _responses, plan.norm.of_responses, *how)
+        responses = draw_quantiles(table, _responses, plan.bound_release.response_quantiles, *how)
     return norm, responses
 
 
@@ -202,14 +202,16 @@ def _at_bounds(estimator, plan, model, at_norm, norm, responses):
         if norm is not None:
             bounded_model = at_norm(checked_norm(norm, "data_norm"))
         if len(responses):
-            bounded_model = estimator._with_responses(
-                bounded_model, responses, ndtri(plan.norm.of_responses[-1])
+            bounded_model = estimator._with_drawn_bounds(
+                bounded_model, responses, ndtri(plan.bound_release.response_quantiles[-1])
             )
-        path = estimator._plan_of_budget(bounded_model.bounds(), plan.n_samples)(plan.budget)
+        path = estimator._planner(bounded_model.bounds(), plan.n_samples)(plan.budget)
         check_plan(path)
-        fit = plan.norm.cost_of_fit
-        if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
-            return bounded_model, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
+        fit = plan.bound_release.cost_of_fit
+        if fit.is_infinite or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+            return bounded_model, path.changed(
+                cost=plan.cost, bound_release=plan.bound_release, persons=plan.persons
+            )
     except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
         pass
     values = [*([] if norm is None else [norm]), *(bound.value for bound in responses)]
@@ -239,14 +241,14 @@ def posterior_disclosures(estimator):
     facts : tuple of Disclosure
     """
     return (
-        *_norm(estimator),
+        *_norm_disclosures(estimator),
         *_response_disclosures(estimator),
         *_labels(estimator),
         *_weights(estimator),
     )
 
 
-def _norm(estimator):
+def _norm_disclosures(estimator):
     columns = getattr(estimator, "n_features_in_", None)
     default = None if columns is None else math.sqrt(columns)
     used = getattr(estimator, "data_norm_", default)
@@ -270,7 +272,7 @@ def _learns_norm(estimator):
     plan = getattr(estimator, "plan_", None)
     if plan is None:
         return estimator._releases_norm
-    return plan.norm is not None and plan.norm.quantile is not None
+    return plan.bound_release is not None and plan.bound_release.norm_quantile is not None
 
 
 def _response_disclosures(estimator):
@@ -366,7 +368,7 @@ class PrivatePosteriorMixin(Prepaid):
         return StepDisclosure(posterior_disclosures(self))
 
     @property
-    def _released_sides(self) -> tuple[str, ...]:
+    def _sides_to_learn(self) -> tuple[str, ...]:
         """Which bounds of responses are released first: "low", "high"."""
         return ()
 
@@ -402,16 +404,16 @@ class PrivatePosteriorMixin(Prepaid):
         """The sampler object that makes plans."""
         return resolve_sampler(self.sampler)
 
-    def _make_plan(self, bounds, n_samples):
+    def _plan_within_budget(self, bounds, n_samples):
         """The sampler's plan for a target's public numbers."""
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
             warn(text, PrivacyWarning)
-        make_plan = self._plan_of_budget(bounds, n_samples)
+        make_plan = self._planner(bounds, n_samples)
         norm = self.data_norm == "auto" and self._releases_norm
-        if norm or self._released_sides:
-            wanted = {"norm": norm, "sides": self._released_sides}
+        if norm or self._sides_to_learn:
+            wanted = {"norm": norm, "sides": self._sides_to_learn}
             # Persons have at least a row each.
             least = max(n_samples // int(self.max_rows_per_group or 1), 1)
             make_plan = partial(plan_with_bounds, make_plan, least, **wanted)
@@ -419,7 +421,7 @@ class PrivatePosteriorMixin(Prepaid):
             return make_plan(budget)
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
 
-    def _plan_of_budget(self, bounds, n_samples):
+    def _planner(self, bounds, n_samples):
         """A function that maps a budget for rows to the sampler's plan."""
         return partial(
             self._sampler().plan, bounds, n_samples, n_draws=resolve_auto(self.n_draws, int)

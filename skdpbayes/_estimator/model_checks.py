@@ -26,7 +26,7 @@ _WIDE_PRIOR = 4.0
 _LARGEST_PRIOR_SHARE = 0.6
 # Largest shift of the log length, in its deviations, that a wide prior scale may cause.
 _LARGEST_PRIOR_PULL = 0.8
-# Fewer draws tell neither, nor the share of the rarest class.
+# Fewest draws with which a wide prior, its pull and the share of the rarest class are judged.
 _ENOUGH_DRAWS = 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
 _RARE = 3.0
@@ -34,9 +34,9 @@ _RARE = 3.0
 _LARGEST_SHARE_RATIO = 6.0
 # A class is rare below this multiple of its share under balance.
 _RARE_CLASS = 0.5
-# Chi-squared of all releases at the mode, per degree of freedom, beyond which they are inconsistent,
+# Chi-squared of all releases at the mode, per degree of freedom, beyond which they may be inconsistent.
 _INCONSISTENT_CHI2 = 2.5
-# if its p-value is below this one, too.
+# p-value of that chi-squared below which they are.
 _INCONSISTENT_P_VALUE = 1e-5
 # Deviation of errors over half the width of the responses' bounds: a uniform law has 0.58, and more means
 # mass at both ends.
@@ -104,8 +104,8 @@ def model_checks(draws, model, plan, released, names):
     names : sequence of str
         What columns are called.
     """
-    hidden_variances = columns_below_noise(released, draws, names)
-    return hidden_variances + _causes(draws, model, plan, released, bool(hidden_variances))
+    column_warnings = columns_below_noise(released, draws, names)
+    return column_warnings + _causes(draws, model, plan, released, bool(column_warnings))
 
 
 def _causes(draws, model, plan, released, has_hidden_columns):
@@ -136,15 +136,11 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
     if not any(is_known):
         return hidden
-    prior_predictive_p_values = [2.0 * surprise(group[3], group[2]) for group in groups]
+    p_values = [2.0 * surprise(group[3], group[2]) for group in groups]
     if "posterior" in released:
-        prior_predictive_p_values = np.minimum(
-            prior_predictive_p_values, released["posterior"].prior_predictive_p_values()
-        )
+        p_values = np.minimum(p_values, released["posterior"].prior_predictive_p_values())
     conflicts = ()
-    for group, p, least, known in zip(
-        groups, prior_predictive_p_values, _CONFLICT_P_VALUES, is_known, strict=False
-    ):
+    for group, p, least, known in zip(groups, p_values, _CONFLICT_P_VALUES, is_known, strict=False):
         conflicts += prior_too_narrow(*group) if known and p < least else ()
     if is_known[0] and not conflicts:
         conflicts = prior_dominated(
@@ -407,7 +403,7 @@ def clipped(released, model, plan):
     binary. Nothing is said of a norm that was chosen privately.
     """
     share = released.get("share_of_norm", 0.0)
-    if plan.norm is not None or share < LARGEST_TRACE_SHARE:
+    if plan.bound_release is not None or share < LARGEST_TRACE_SHARE:
         return ()
     return (
         f"by the released second moment, squares of lengths of rows are at least {share:.0%} of those that "
@@ -558,7 +554,7 @@ def to_arviz(variables, coords, plan, *, split=True):
         sampler=plan.name,
         epsilon=plan.epsilon,
         delta=plan.delta,
-        neighboring_relation=plan.asked.neighboring_relation,
+        neighboring_relation=plan.requested_budget.neighboring_relation,
         temperature=plan.temperature,
         n_steps=plan.n_steps,
     )

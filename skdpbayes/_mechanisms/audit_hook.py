@@ -1,10 +1,10 @@
 """The hook through which every release passes, so that audits can observe it.
 
-    released = release(),      told of it: what it is made of, its noise, and what is charged for it
+    released = release(),      and an event: its statistic, its noise, and what is charged for it
 
-Nobody listens in a fit. A replay (`skdpbayes.audit.replay`) does: it compares what two neighbouring tables
-bring to the door with what is charged, and hands out the same release to both. Whoever listens sees sums of
-records without noise, and what is made of these is private.
+A fit has no observer. A replay (`skdpbayes.audit.replay`) has one: it compares the statistics of two
+neighbouring tables with what is charged, and hands out the same release to both. An observer sees sums of
+records without noise, and whatever is made of these is private.
 """
 
 from collections.abc import Callable
@@ -33,21 +33,21 @@ class ReleaseEvent(NamedTuple):
         move it, in deviations. None is not known here.
     is_joint : bool
         Whether that is for this release and those before it, back to the last that was not joint.
-    alone : callable or None
-        Draws the same without records, for the noise of a statistic that ``is_noisy`` to be seen.
+    without_records : callable or None
+        Draws the same without records, so that the noise of a statistic that ``is_noisy`` can be seen.
     rate : float
         At which a record is in a batch.
     is_noisy : bool
         Whether the statistic has its noise already, because compiled code has added it. Two runs that draw
         the same numbers then differ in what records have moved.
-    rest : callable or None
-        Tells of what was released, where that is more than the statistic, whether all of it follows from the
+    is_post_processing : callable or None
+        Of what was released, where that is more than the statistic: whether all of it follows from the
         statistic and from what is public.
     of_one_row : bool
         Whether one row of each person is read, so that what is charged for a row is charged for a person.
     threshold : float or None
-        Of counts, what a noisy one has to reach for its value to be released. ``alone`` then takes a list of
-        (value, count).
+        Of counts, what a noisy one has to reach for its value to be released. ``without_records`` then takes
+        a list of (value, count).
     """
 
     kind: str
@@ -55,27 +55,27 @@ class ReleaseEvent(NamedTuple):
     noise: Any = None
     charged: float | None = None
     is_joint: bool = False
-    alone: Callable[..., Any] | None = None
+    without_records: Callable[..., Any] | None = None
     rate: float = 1.0
     is_noisy: bool = False
-    rest: Callable[[Any], bool] | None = None
+    is_post_processing: Callable[[Any], bool] | None = None
     of_one_row: bool = False
     threshold: float | None = None
 
 
-_observer: ContextVar[Any] = ContextVar("listener", default=None)
+_observer: ContextVar[Any] = ContextVar("observer", default=None)
 
 
 def audited_release(
-    passage: ReleaseEvent, release: Callable[[], Any], generator: np.random.Generator
+    event: ReleaseEvent, release: Callable[[], Any], generator: np.random.Generator
 ) -> Any:
-    """``release()``, or what a listener makes of it.
+    """``release()``, or what an observer makes of it.
 
     A sampler of your own that adds its noise in here can be replayed.
 
     Parameters
     ----------
-    passage : ReleaseEvent
+    event : ReleaseEvent
         What is released, without its noise, and what is charged.
     release : callable
         Draws what is released.
@@ -97,41 +97,41 @@ def audited_release(
     >>> noisy.shape
     (2,)
     """
-    listener = _observer.get()
-    return release() if listener is None else listener(passage, release, generator)
+    observer = _observer.get()
+    return release() if observer is None else observer(event, release, generator)
 
 
 def is_observed() -> bool:
-    """Whether somebody listens."""
+    """Whether there is an observer."""
     return _observer.get() is not None
 
 
 def record_unreplayed(what):
-    """Tell a listener that noise is added elsewhere, by compiled code, and what it is added to."""
-    listener = _observer.get()
-    if listener is not None:
-        listener.record_unreplayed(what)
+    """Tell the observer that compiled code adds noise, and to what."""
+    observer = _observer.get()
+    if observer is not None:
+        observer.record_unreplayed(what)
 
 
 @contextmanager
-def observe_releases(listener):
-    """Hand over what passes the door, in this thread, to a listener."""
-    token = _observer.set(listener)
+def observe_releases(observer):
+    """Hand the releases of this thread to an observer."""
+    token = _observer.set(observer)
     try:
         yield
     finally:
         _observer.reset(token)
 
 
-# Steps of compiled chains one by one, for whoever listens at the door.
+# Steps of compiled chains one by one, for an observer.
 #
 #     x_{k+1} = F(x_k, table, noise),      x'_{k+1} = F(x_k, another table, the same noise)
 #
 # Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the
 # difference, which is what records move; and a step on a table without records shows the noise alone.
 # What a step leaves behind beside the numbers with noise has to follow from these: it is computed a
-# second time, from them and from where the step began. Nothing of this happens unless somebody
-# listens: chains then run in blocks.
+# second time, from them and from where the step began. Without an observer chains run in blocks,
+# and nothing of this happens.
 
 
 # So many of a chain's steps have their noise looked at: half of them evenly spaced, half at random.
@@ -155,7 +155,7 @@ class TracedChain(NamedTuple):
         What is charged for each, see `step_charges`.
     rate : float
         At which records are in a batch; 1 is for the full table.
-    alone : callable
+    without_records : callable
         As what performs steps, on a table without records.
     follows : callable
         Takes the number of a step, the arrays before it, and the first of them after it; returns the others,
@@ -167,7 +167,7 @@ class TracedChain(NamedTuple):
     deviation: Callable[[int], float]
     charges: np.ndarray
     rate: float
-    alone: Callable[[int, int, int], Any]
+    without_records: Callable[[int, int, int], Any]
     follows: Callable[[int, list[np.ndarray], np.ndarray], tuple[np.ndarray, ...]]
 
 
@@ -186,7 +186,7 @@ def step_charges(plan: Any) -> np.ndarray | None:
     charges : ndarray of shape (n_steps,) or None
     """
     cost, sensitivity_factor = plan.cost, plan.budget.sensitivity_factor
-    if cost.is_nothing or getattr(plan, "hides_path", False) or plan.noise_multiplier <= 0:
+    if cost.is_infinite or getattr(plan, "hides_path", False) or plan.noise_multiplier <= 0:
         return None
     if plan.sampling_rate < 1:
         # Where tables differ in their sizes, the same numbers draw other batches.
@@ -211,17 +211,17 @@ def trace_chain(
     generator: np.random.Generator,
     memory: Callable[[int], tuple[np.ndarray, ...]],
     deviation: Callable[[int], float],
-    alone: Callable[[int, int, int], Any],
+    without_records: Callable[[int, int, int], Any],
     follows: Callable[[int, list[np.ndarray], np.ndarray], tuple[np.ndarray, ...]],
 ) -> TracedChain | None:
-    """A `TracedChain` chain if somebody listens, and tell them of one that nothing can be told of.
+    """The `TracedChain` for an observer; None without one, or for a chain that cannot be traced.
 
     Parameters
     ----------
     plan : Plan
     what : str
         What its steps are.
-    generator, memory, deviation, alone, follows
+    generator, memory, deviation, without_records, follows
         As for `TracedChain`.
     """
     if not is_observed():
@@ -230,7 +230,9 @@ def trace_chain(
     if charges is None:
         record_unreplayed(what)
         return None
-    return TracedChain(generator, memory, deviation, charges, plan.sampling_rate, alone, follows)
+    return TracedChain(
+        generator, memory, deviation, charges, plan.sampling_rate, without_records, follows
+    )
 
 
 def traced_rows(draws: np.ndarray, kept: np.ndarray, number: int) -> np.ndarray:
@@ -239,7 +241,7 @@ def traced_rows(draws: np.ndarray, kept: np.ndarray, number: int) -> np.ndarray:
 
 
 def traced_steps(advance: Callable[[int, int, int], Any], watched: TracedChain) -> None:
-    """Perform all steps of a chain, each of which passes the door.
+    """Perform all steps of a chain, each of which passes the hook.
 
     Parameters
     ----------
@@ -252,17 +254,19 @@ def traced_steps(advance: Callable[[int, int, int], Any], watched: TracedChain) 
     for k in range(n_steps):
         memory = watched.memory(k)
         step = _Step(memory, k, watched.generator)
-        passage = ReleaseEvent(
+        event = ReleaseEvent(
             "gaussian" if watched.rate == 1 else "batch",
             partial(step.outcome, advance),
             watched.deviation(k),
             float(watched.charges[k]),
-            alone=partial(step.numbers, watched.alone) if k in looked_at else None,
+            without_records=partial(step.numbers, watched.without_records)
+            if k in looked_at
+            else None,
             rate=watched.rate,
             is_noisy=True,
-            rest=partial(step.is_followed, watched.follows),
+            is_post_processing=partial(step.is_followed, watched.follows),
         )
-        released = audited_release(passage, partial(step.taken, advance), watched.generator)
+        released = audited_release(event, partial(step.taken, advance), watched.generator)
         _write(memory, released)
 
 

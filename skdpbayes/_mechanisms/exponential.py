@@ -91,8 +91,8 @@ def choose_zero_crossing(sums, log_weights, log_odds_range, sensitivity_factor, 
     def release():
         return choose_weighted(weights, generator)[0]  # Proposition 34.
 
-    passage = ReleaseEvent("choice", np.log(np.array(weights, dtype=float)), None, log_odds_range)
-    return audited_release(passage, release, generator)
+    event = ReleaseEvent("choice", np.log(np.array(weights, dtype=float)), None, log_odds_range)
+    return audited_release(event, release, generator)
 
 
 # All decimals that doubles tell apart, on a line on which each has a length: its weight as a
@@ -514,11 +514,11 @@ def rank_values(table, values_of, reaches):
     keys = [key for key, _ in found]
     ranked = []
     for i, (low, high) in enumerate(ranges):
-        values_up_to = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
-        values = _values_of_keys([key for key, _ in values_up_to])
+        found_in_range = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
+        values = _values_of_keys([key for key, _ in found_in_range])
         n_below = ranks[2 * i] - lefts[2 * i]
         ranked.append(
-            Ranked(values, np.array([count for _, count in values_up_to]), n_below, total)
+            Ranked(values, np.array([count for _, count in found_in_range]), n_below, total)
         )
     return ranked
 
@@ -714,8 +714,8 @@ def draw_place(ranked, quantile, log_odds_range, lines, generator, of_one_row=Fa
     def weights():
         return step_weights(ranked, quantile, log_odds_range, lines)
 
-    passage = ReleaseEvent("choice", weights, None, log_odds_range, of_one_row=of_one_row)
-    return audited_release(passage, release, generator)
+    event = ReleaseEvent("choice", weights, None, log_odds_range, of_one_row=of_one_row)
+    return audited_release(event, release, generator)
 
 
 class _Block(NamedTuple):

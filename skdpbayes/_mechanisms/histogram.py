@@ -101,14 +101,14 @@ def stability_histogram(counts, noise_scale, threshold, generator):
                 kept[value] = float(count)
         return kept
 
-    passage = ReleaseEvent(
+    event = ReleaseEvent(
         "counts",
         dict(counts),
         noise_scale,
-        alone=release,
+        without_records=release,
         threshold=threshold if noise_scale else None,
     )
-    return audited_release(passage, release, generator)
+    return audited_release(event, release, generator)
 
 
 # The random number of runs of a private selection, of which only the best is released.

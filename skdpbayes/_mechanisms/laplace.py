@@ -67,8 +67,8 @@ def with_noise(integers, scale, generator, epsilon=None, is_joint=False):
         # Proposition 40.
         return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
 
-    passage = ReleaseEvent("laplace", integers, float(scale), epsilon, is_joint)
-    return audited_release(passage, release, generator)
+    event = ReleaseEvent("laplace", integers, float(scale), epsilon, is_joint)
+    return audited_release(event, release, generator)
 
 
 def discrete_laplace(scale, size, generator):

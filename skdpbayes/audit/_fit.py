@@ -512,14 +512,12 @@ def _judged(claims, scores, inside, delta, confidence, claim):
     if claim == "mu":
         mu = mu_of_scores(scores, inside, error)
         bound, most = (
-            gaussian_epsilon(mu_bound, delta)
-            for mu_bound in (mu, mu_of_scores(best, inside, error))
+            gaussian_epsilon(bound_on_mu, delta)
+            for bound_on_mu in (mu, mu_of_scores(best, inside, error))
         )
     else:
         mu = None
-        bound, most = (
-            epsilon_of_scores(mu_bound, inside, delta, error) for mu_bound in (scores, best)
-        )
+        bound, most = (epsilon_of_scores(values, inside, delta, error) for values in (scores, best))
     return AuditResult(
         float(bound),
         delta,

@@ -5,7 +5,7 @@
 ``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the
 second run is given the releases of the first; then nothing else may differ: which releases there are, in
 which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. And as compiled
-chains run step by step only for whoever listens, a fit without listeners has to release the same. (Compare
+chains run step by step only for an observer, a fit without one has to release the same. (Compare
 Re:cord-play, 2026.)
 """
 
@@ -37,7 +37,7 @@ from .._mechanisms.audit_hook import observe_releases
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
 from ..privacy.losses import between_rows, sensitivity_factor
-from ..privacy.units import plan_group_privacy_factor
+from ..privacy.units import rows_between_neighbours
 from ._fit import _adds, claimed_cost, parameters_named
 
 # Whether two objects hold the same: fitted estimators, or what a score returned.
@@ -62,7 +62,7 @@ class Comparison(NamedTuple):
 
     differing: list
     generators: list
-    unseen: list
+    not_inspected: list
 
 
 class _NotCovered(Exception):
@@ -71,10 +71,10 @@ class _NotCovered(Exception):
 
 def differences(first, second):
     """The names of parts that differ, at most twenty."""
-    return compared(first, second).differing
+    return compare_objects(first, second).differing
 
 
-def compared(first, second):
+def compare_objects(first, second):
     """The `Comparison` of two objects, with at most twenty parts that differ."""
     comparison = Comparison([], [], [])
     # Pairs are kept, since others that are made later could have the addresses of these.
@@ -98,7 +98,7 @@ def compared(first, second):
             parts = _parts(a, b)
         except _NotCovered:
             kind = type(a)
-            comparison.unseen.append(f"{name} ({kind.__module__}.{kind.__qualname__})")
+            comparison.not_inspected.append(f"{name} ({kind.__module__}.{kind.__qualname__})")
             continue
         if parts is None:
             comparison.differing.append(name)
@@ -170,10 +170,7 @@ def _parts(a, b):
         raise _NotCovered
     if isinstance(a, type):
         # A class that a fit has made, since two fits have one each.
-        both = [
-            {k: v for k, v in vars(generator).items() if k not in _OF_CLASSES}
-            for generator in (a, b)
-        ]
+        both = [{k: v for k, v in vars(kind).items() if k not in _OF_CLASSES} for kind in (a, b)]
         return [(".__dict__", (both[0], both[1]))]
     return _added([("", (_copied(a), _copied(b)))], _of_attributes(a, b))
 
@@ -184,7 +181,7 @@ _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
 def _function_parts(a, b):
     """Pairs of what two functions, or cells, enclose; None if the functions differ."""
     if isinstance(a, types.CellType):
-        full = [_content(function) for function in (a, b)]
+        full = [_content(cell) for cell in (a, b)]
         return [("", (full[0], full[1]))]
     if isinstance(a, _BOUND):
         if a.__name__ != b.__name__:
@@ -250,11 +247,11 @@ def _copied(value):
     return [*made_of[1:3], *entries]
 
 
-# Whether what is charged at the door adds up to the cost that a plan states.
+# Whether what is charged at the audit hook adds up to the cost that a plan states.
 #
 #     sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
 #
-# What costs more than was seen at the door was released elsewhere, by compiled chains or by code of
+# What costs more than the hook has seen was released outside it, by compiled chains or by code of
 # others, and is not covered.
 
 
@@ -266,7 +263,7 @@ _BATCH_TAIL = 1e-8
 
 
 def check_costs(cost, movements, max_records=1):
-    """(list of (kind, text) where charges and a cost do not agree, whether all was at the door).
+    """(list of (kind, text) where charges and a cost do not agree, whether the hook saw all of it).
 
     Parameters
     ----------
@@ -278,7 +275,7 @@ def check_costs(cost, movements, max_records=1):
     """
     if cost is None:
         return [("not covered", "nothing is said of the cost, to compare charges with")], True
-    if cost.is_nothing:
+    if cost.is_infinite:
         return [("not covered", "the cost is infinite, so that nothing is claimed")], False
     if cost.selection_events:
         text = "the number of runs that a selection costs; the releases of each were compared"
@@ -303,7 +300,7 @@ def check_cost_of_persons(cost, movements):
     movements : list of (ReleaseEvent, float)
         Releases, and how far the person moved each, in deviations of Gaussian noise.
     """
-    if cost.is_nothing or cost.selection_events:
+    if cost.is_infinite or cost.selection_events:
         return []
     mu = math.hypot(
         *(shift for release, shift in movements if release.kind in ("gaussian", "counts")), 0.0
@@ -322,9 +319,9 @@ def check_cost_of_persons(cost, movements):
 def _groups(movements, kind):
     """Charges of one kind, joint ones once; None stands for one that is not known."""
     charged = []
-    for passage, _ in movements:
-        if passage.kind == kind and not passage.is_joint:
-            charged.append(passage.charged)
+    for event, _ in movements:
+        if event.kind == kind and not event.is_joint:
+            charged.append(event.charged)
     return charged
 
 
@@ -336,35 +333,38 @@ def _gaussian(cost, movements):
     if paid > limit * _COST_TOLERANCE:
         mu = math.sqrt(paid)
         return [("cost", f"Gaussian releases are charged mu = {mu:.6g}, and cost {cost.mu:.6g}")]
-    of_counts = [shift for passage, shift in movements if passage.kind == "counts"]
+    of_counts = [shift for event, shift in movements if event.kind == "counts"]
     if of_counts:
         moved = math.fsum(shift**2 for shift in of_counts)
         allowed = (limit - paid) * _COST_TOLERANCE
         return [] if moved <= allowed else [("sensitivity", "counts moved by more than is charged")]
     if paid < limit * (1.0 - _LEFT):
-        text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the door"
+        text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the audit hook"
         return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
     return []
 
 
 def _batches(cost, movements):
     """Compare steps on batches, each with what it is charged, and how often the record was in one."""
-    steps = [(passage, shift) for passage, shift in movements if passage.kind == "batch"]
+    steps = [(event, shift) for event, shift in movements if event.kind == "batch"]
     if len(steps) < sum(part.count for part in cost.sampled):
         return [("not covered", "steps on batches, which are charged for")]
     if not steps:
         return []
     most = sensitivity_factor(cost.neighboring_relation)
     paid = sorted(most / part.noise_multiplier for part in cost.sampled for _ in range(part.count))
-    drawn = sorted(passage.charged for passage, _ in steps)
-    rates = {passage.rate for passage, _ in steps}
+    drawn = sorted(event.charged for event, _ in steps)
+    rates = {event.rate for event, _ in steps}
     if (
         len(drawn) > len(paid)
         or rates != {part.sampling_rate for part in cost.sampled}
-        or any(shift > charge * _COST_TOLERANCE for shift, charge in zip(drawn, paid, strict=True))
+        or any(
+            charged > paid_for * _COST_TOLERANCE
+            for charged, paid_for in zip(drawn, paid, strict=True)
+        )
     ):
         return [("cost", f"{len(drawn)} steps on batches, of which {len(paid)} are charged for")]
-    text = check_rate([shift / passage.charged for passage, shift in steps], max(rates))
+    text = check_rate([shift / event.charged for event, shift in steps], max(rates))
     return [("sensitivity", text)] if text else []
 
 
@@ -380,7 +380,7 @@ def check_rate(shares, rate):
 
 def _thresholds(cost, movements, max_records):
     """Compare with what they cost how likely values of a single record, or person, reach thresholds."""
-    counts = [passage for passage, _ in movements if passage.kind == "counts" and passage.noise]
+    counts = [event for event, _ in movements if event.kind == "counts" and event.noise]
     if any(release.threshold is None for release in counts):
         return [("not covered", "a threshold of counts, or their noise")]
     moves = (
@@ -406,7 +406,7 @@ def _choices(cost, movements):
         (bit.log_odds_range for bit in cost.decisions for _ in range(bit.count)), reverse=True
     )
     if len(drawn) < len(paid):
-        return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the door")]
+        return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the audit hook")]
     ranges = zip(drawn, [*paid, *[0.0] * (len(drawn) - len(paid))], strict=True)
     if any(charged > most * _COST_TOLERANCE for charged, most in ranges):
         return [("cost", f"{len(drawn)} choices, of which {len(paid)} are charged for")]
@@ -422,16 +422,16 @@ def _laplace(cost, movements):
     if drawn > paid * _COST_TOLERANCE:
         return [("cost", f"Laplace noise is charged epsilon = {drawn:.6g}, and costs {paid:.6g}")]
     if drawn < paid * (1.0 - _LEFT):
-        return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the door")]
+        return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the audit hook")]
     return []
 
 
-# Who listens at the door while a release is replayed.
+# The observers of a replay's runs.
 #
 #     first run:   note what each release is made of, and let it pass; draw it again to see its noise
 #     second run:  hand out the releases of the first, and note what they would have been made of
 #
-# `skdpbayes._mechanisms.audit_hook` is the door.
+# The hook is `skdpbayes._mechanisms.audit_hook`.
 
 
 # Numbers with noise that are drawn again, at least, to see how large it is.
@@ -449,10 +449,10 @@ _FALSE_ALARM = 1e-8
 _FAR_OFF = 0.5
 
 
-class Noted(NamedTuple):
+class ObservedRelease(NamedTuple):
     """A release: its `ReleaseEvent`, what was released, and draws of it again, if any."""
 
-    passage: Any
+    event: Any
     released: Any
     again: Any = None
 
@@ -479,52 +479,50 @@ class Recorder:
         self.noted, self.noises, self.passed_by, self.leaks = [], [], [], []
         self.n_looked_at, self.normal = 0, []
 
-    def __call__(self, passage, release, generator):
-        passage = _kept(passage)
+    def __call__(self, event, release, generator):
+        event = _kept(event)
         released, again = release(), None
-        self.leaks += _leak(passage, released, len(self.noted))
-        if _may_be_drawn_again(passage):
+        self.leaks += _leak(event, released, len(self.noted))
+        if _may_be_drawn_again(event):
             self.n_looked_at += 1
             state = generator.bit_generator.state
-            if passage.is_noisy:
-                again = _drawn_again(passage, release)
+            if event.is_noisy:
+                again = _drawn_again(event, release)
             # Of one release the numbers would otherwise be nearly those of the next.
             _jump(generator, len(self.noted) + 1)
-            if passage.is_noisy:
-                self._check_noise_of_steps(passage, again)
-            elif passage.kind == "choice":
-                self._check_choice(passage, released, release)
-            elif passage.kind == "counts":
-                self._check_counts(passage, release)
+            if event.is_noisy:
+                self._check_noise_of_steps(event, again)
+            elif event.kind == "choice":
+                self._check_choice(event, released, release)
+            elif event.kind == "counts":
+                self._check_counts(event, release)
             else:
-                self._check_noise(passage, released, release)
+                self._check_noise(event, released, release)
             generator.bit_generator.state = state
-        self.noted.append(_noted(passage, released, again))
+        self.noted.append(_noted(event, released, again))
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
     def record_unreplayed(self, what):
         """Note that noise is added elsewhere."""
         self.passed_by.append((len(self.noted), what))
 
-    def _check_noise(self, passage, released, release):
-        deviations = np.broadcast_to(
-            np.asarray(passage.noise, dtype=float), passage.statistic.shape
-        )
+    def _check_noise(self, event, released, release):
+        deviations = np.broadcast_to(np.asarray(event.noise, dtype=float), event.statistic.shape)
         counted = np.isfinite(deviations)
         size = int(counted.sum())
-        n_times = _n_times(passage, size)
-        if passage.kind != "laplace":
+        n_times = _n_times(event, size)
+        if event.kind != "laplace":
             n_times = max(n_times, min(_EACH, _MOST_DRAWN // max(1, size)))
         draws = [released, *(release() for _ in range(max(2, n_times - 2)))]
-        if passage.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
+        if event.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
             self.noises.append((len(self.noted), "the same each time that it is drawn"))
             return
-        noise = np.stack([((draw - passage.statistic) / deviations)[counted] for draw in draws])
-        if passage.kind != "laplace":
+        noise = np.stack([((draw - event.statistic) / deviations)[counted] for draw in draws])
+        if event.kind != "laplace":
             self._check_normal(noise, len(noise))
             return
-        q = math.exp(-1.0 / passage.noise)
-        square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
+        q = math.exp(-1.0 / event.noise)
+        square = float(np.mean(noise**2)) * event.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
         if abs(square - 1.0) > _FAR_OFF:
             self._note(math.sqrt(square))
 
@@ -537,9 +535,9 @@ class Recorder:
             self.normal.append(math.sqrt(len(noise) / n_free) * noise.ravel()[:_OF_LAW])
         return ratio is None
 
-    def _check_choice(self, passage, released, release):
+    def _check_choice(self, event, released, release):
         """Compare how often candidates are drawn with their weights."""
-        probabilities, place = _law_of_choice(passage.statistic)
+        probabilities, place = _law_of_choice(event.statistic)
         middles = np.cumsum(probabilities) - 0.5 * probabilities
         bins = np.minimum((middles * _BINS).astype(int), _BINS - 1)
         drawn = [
@@ -551,15 +549,15 @@ class Recorder:
             text = "another law than its weights are: candidates are drawn too often or too rarely"
             self.noises.append((len(self.noted), text))
 
-    def _check_counts(self, passage, release):
+    def _check_counts(self, event, release):
         """Compare how often values are kept with their counts, of the table and at the threshold."""
-        n_times, threshold, scale = _DRAWS["counts"], passage.threshold, passage.noise
+        n_times, threshold, scale = _DRAWS["counts"], event.threshold, event.noise
         at = [1, *(max(0, round(threshold + shift * scale)) for shift in (-1.0, 0.0, 1.0))]
         probes = [((n, place), n) for place in range(n_times) for n in dict.fromkeys(at)]
-        kept = [n for n, _ in passage.alone(probes)]
-        n_draws = 1 + n_times // (1 + len(passage.statistic))
+        kept = [n for n, _ in event.without_records(probes)]
+        n_draws = 1 + n_times // (1 + len(event.statistic))
         again = [draw for _ in range(n_draws) for draw in release()]
-        real = list(passage.statistic.items())
+        real = list(event.statistic.items())
         for times, counted, values in (
             (n_times, kept, [(n, n) for n in dict.fromkeys(at)]),
             (n_draws, again, real),
@@ -571,12 +569,12 @@ class Recorder:
                 self.noises.append((len(self.noted), text))
                 return
 
-    def _check_noise_of_steps(self, passage, again):
+    def _check_noise_of_steps(self, event, again):
         """Compare a step's noise: without records, and with those of the table, on which it may depend."""
-        alone = np.stack([passage.alone() for _ in again])
+        alone = np.stack([event.without_records() for _ in again])
         for draws, may_be_larger in ((alone, False), (again, True)):
             # Around their mean, since what else is in them is not known: one of them says nothing.
-            noise = (draws - draws.mean(axis=0)) / passage.noise
+            noise = (draws - draws.mean(axis=0)) / event.noise
             # With records, batches and points at which gradients are taken vary with the noise.
             if not self._check_normal(noise, len(noise) - 1, may_be_larger):
                 return
@@ -585,11 +583,11 @@ class Recorder:
         self.noises.append((len(self.noted), f"{ratio:.3g} times as large as it is said to be"))
 
 
-class Enough(BaseException):
+class StopFit(BaseException):
     """Ends a fit of which enough has been seen."""
 
 
-class KeyReader:
+class GeneratorStateObserver:
     """Notes the states of generators in a fit without a seed, and ends it after some releases.
 
     Attributes
@@ -604,9 +602,9 @@ class KeyReader:
     def record_unreplayed(self, what):
         """Do nothing: the first run has noted it."""
 
-    def __call__(self, passage, release, generator):
+    def __call__(self, event, release, generator):
         if len(self.states) == self.n_releases:
-            raise Enough
+            raise StopFit
         before = pickle.dumps(generator.bit_generator.state)
         released = release()
         # What draws nothing, such as a release without privacy, may be followed by the same state.
@@ -615,7 +613,7 @@ class KeyReader:
         return released
 
 
-class Follower:
+class ReplayObserver:
     """Hands out what was released before, and notes what it would have been made of.
 
     Attributes
@@ -633,18 +631,18 @@ class Follower:
     def record_unreplayed(self, what):
         """Do nothing: the first run has noted it."""
 
-    def __call__(self, passage, release, generator):
-        passage, number = _kept(passage), len(self.noted)
+    def __call__(self, event, release, generator):
+        event, number = _kept(event), len(self.noted)
         released, again = release(), None  # From then on random numbers are the same.
-        self.leaks += _leak(passage, released, number)
-        if number < len(self.before) and self.before[number].again is not None and passage.is_noisy:
+        self.leaks += _leak(event, released, number)
+        if number < len(self.before) and self.before[number].again is not None and event.is_noisy:
             state = generator.bit_generator.state
-            again = _drawn_again(passage, release)
+            again = _drawn_again(event, release)
             generator.bit_generator.state = state
-        self.noted.append(_noted(passage, released, again))
+        self.noted.append(_noted(event, released, again))
         if number >= len(self.before):
             return released
-        difference = _form(self.before[number].passage, passage)
+        difference = _form(self.before[number].event, event)
         if difference:
             self.others.append((number, difference))
             return released
@@ -659,33 +657,35 @@ def _jump(generator, number):
         own.state = own.jumped(number).state
 
 
-def _kept(passage):
-    """A passage with a copy of its statistic, which nobody changes."""
-    statistic = passage.statistic() if callable(passage.statistic) else passage.statistic
-    if passage.kind != "counts":
+def _kept(event):
+    """An event with a copy of its statistic, which nobody changes."""
+    statistic = event.statistic() if callable(event.statistic) else event.statistic
+    if event.kind != "counts":
         statistic = np.array(statistic)
-    return passage._replace(statistic=statistic)
+    return event._replace(statistic=statistic)
 
 
-def _noted(passage, released, again):
+def _noted(event, released, again):
     """The part of a release that is kept, without references to tables."""
-    return Noted(passage._replace(alone=None, rest=None), released, again)
+    return ObservedRelease(
+        event._replace(without_records=None, is_post_processing=None), released, again
+    )
 
 
-def _n_times(passage, size):
-    return 1 + math.ceil(_DRAWS[passage.kind] / max(1, size))
+def _n_times(event, size):
+    return 1 + math.ceil(_DRAWS[event.kind] / max(1, size))
 
 
-def _drawn_again(passage, release):
+def _drawn_again(event, release):
     """The numbers with noise of a step that is taken several times."""
-    size = passage.statistic.size
-    return np.stack([release()[:size] for _ in range(_n_times(passage, size))])
+    size = event.statistic.size
+    return np.stack([release()[:size] for _ in range(_n_times(event, size))])
 
 
-def _may_be_drawn_again(passage):
-    if passage.kind == "counts":
-        return passage.alone is not None and passage.threshold is not None
-    return passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None)
+def _may_be_drawn_again(event):
+    if event.kind == "counts":
+        return event.without_records is not None and event.threshold is not None
+    return event.kind in _DRAWS and not (event.is_noisy and event.without_records is None)
 
 
 def _law_of_choice(statistic):
@@ -731,8 +731,12 @@ def _unlikely_ratio(noise, n_free, may_be_larger):
     return math.sqrt(squares[worst] / sizes[worst])
 
 
-def _leak(passage, released, number):
-    return [number] if passage.rest is not None and not passage.rest(released) else []
+def _leak(event, released, number):
+    return (
+        [number]
+        if event.is_post_processing is not None and not event.is_post_processing(released)
+        else []
+    )
 
 
 def _form(first, second):
@@ -892,7 +896,7 @@ class ReplayResult:
     findings : tuple of Finding
         Violations, and what is not covered.
     n_releases : int
-        How many releases passed the door.
+        How many releases passed the audit hook.
     largest_share : float
         The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
         of tables has tried. It may have moved other releases far less, in which less is seen.
@@ -943,7 +947,7 @@ def replay(
 ) -> ReplayResult:
     """Run a fit on two neighbouring tables with the same randomness, and compare all that it does.
 
-    A third fit, to which nobody listens, has to release what the first one has. Two more fits without a seed
+    A third fit, without an observer, has to release what the first one has. Two more fits without a seed
     must not draw the same random numbers; they end after 16 releases.
 
     A single pair of tables proves nothing; take records that ought to move a fit as far as one can: rows of
@@ -1008,34 +1012,34 @@ def replay(
         first = _run(estimator, columns, seed, Recorder())
         # What is kept after the first fit, for instance of costs, is kept before the second one.
         before = _kept_outside(estimator)
-        second = _run(estimator, others, seed, Follower(first.listener.noted))
+        second = _run(estimator, others, seed, ReplayObserver(first.observer.noted))
         changed = _changed_globals(before, _kept_outside(estimator))
-        unseen = unseeded = None
+        unobserved = unseeded = None
         if first.error is None:
-            unseen = _run(estimator, columns, seed, None)
-            unseeded = [_run(estimator, columns, None, KeyReader()) for _ in range(2)]
-    result = _compared(first, second, unseen)
+            unobserved = _run(estimator, columns, seed, None)
+            unseeded = [_run(estimator, columns, None, GeneratorStateObserver()) for _ in range(2)]
+    result = _compare_runs(first, second, unobserved)
     outside = [Finding("not covered", text) for text in changed]
     return replace(result, findings=(*result.findings, *_repeated_keys(unseeded or []), *outside))
 
 
 class _Run(NamedTuple):
-    listener: Any
+    observer: Any
     released: Any
     warnings: list
     error: BaseException | None
 
 
-def _run(estimator, columns, seed, listener):
+def _run(estimator, columns, seed, observer):
     """A `_Run` of one table."""
     released = error = None
-    with warnings.catch_warnings(record=True) as caught, observe_releases(listener):
+    with warnings.catch_warnings(record=True) as caught, observe_releases(observer):
         warnings.simplefilter("always")
         try:
             if hasattr(estimator, "fit"):
                 released = clone(estimator)
                 seeds = dict.fromkeys(parameters_named("random_state", released), seed)
-                # Workers would not be listened to.
+                # Workers have no observer.
                 alone = dict.fromkeys(parameters_named("n_jobs", released), 1)
                 released.set_params(**seeds, **alone).fit(**columns)
             else:
@@ -1045,15 +1049,15 @@ def _run(estimator, columns, seed, listener):
                 }
                 seeds = {} if seed is None else {"random_state": seed}
                 released = estimator(*rows_and_labels, **others, **seeds)
-        except Enough:
+        except StopFit:
             pass
         except Exception as raised:
             error = raised
-    return _Run(listener, released, [(w.category.__name__, str(w.message)) for w in caught], error)
+    return _Run(observer, released, [(w.category.__name__, str(w.message)) for w in caught], error)
 
 
-def _compared(first, second, unseen):
-    """The `ReplayResult` of two runs, and of the first one when nobody listens."""
+def _compare_runs(first, second, unobserved):
+    """The `ReplayResult` of two runs, and of the first one without an observer."""
     findings = []
     errors = [None if run.error is None else repr(run.error) for run in (first, second)]
     if errors[0] != errors[1]:
@@ -1062,15 +1066,15 @@ def _compared(first, second, unseen):
         raise first.error
     if first.warnings != second.warnings:
         findings.append(Finding("warning", f"{first.warnings} and {second.warnings}"))
-    findings += _of_noise(first.listener) + _of_leaks(first.listener, second.listener)
-    findings += _of_listening(first, unseen)
-    findings += _of_order(first.listener, second.listener)
+    findings += _of_noise(first.observer) + _of_leaks(first.observer, second.observer)
+    findings += _of_observing(first, unobserved)
+    findings += _of_order(first.observer, second.observer)
     # What is released elsewhere is not the same in both runs, and neither is what follows from it.
-    passed_by = first.listener.passed_by
+    passed_by = first.observer.passed_by
     end = passed_by[0][0] if passed_by else None
-    noted = first.listener.noted[:end], second.listener.noted[:end]
+    noted = first.observer.noted[:end], second.observer.noted[:end]
     persons = getattr(getattr(first.released, "plan_", None), "persons", None)
-    steps = 1 if persons is None else plan_group_privacy_factor(persons)
+    steps = 1 if persons is None else rows_between_neighbours(persons)
     shares, too_far = _of_sensitivities(*noted, steps)
     findings += too_far
     again, of_draws = _of_draws_again(*noted, steps)
@@ -1081,25 +1085,25 @@ def _compared(first, second, unseen):
         pairs = zip(*noted, strict=False)
         most = 1 if persons is None else persons.max_rows
         movements = [
-            (a.passage, moved(a.passage, b.passage, most) / _steps_of(a.passage, steps))
+            (a.event, moved(a.event, b.event, most) / _steps_of(a.event, steps))
             for a, b in pairs
             if _alike(a, b)
         ]
         of_cost, is_all = _of_costs(first.released, persons, movements)
         findings += [Finding(*finding_fields) for finding_fields in of_cost]
-        if is_all and not second.listener.others:
-            held = compared(first.released, second.released)
+        if is_all and not second.observer.others:
+            held = compare_objects(first.released, second.released)
             for names, kind, text in (
                 (held.differing, "output", " depends on the record"),
                 (held.generators, "output", " holds the generator of the noise"),
-                (held.unseen, "not covered", ": it was not looked into"),
+                (held.not_inspected, "not covered", ": it was not looked into"),
             ):
                 findings += [Finding(kind, f"{name}{text}") for name in names]
     return ReplayResult(
         tuple(findings),
-        len(first.listener.noted),
+        len(first.observer.noted),
         max(shares, default=0.0),
-        first.listener.n_looked_at,
+        first.observer.n_looked_at,
     )
 
 
@@ -1111,32 +1115,32 @@ def _of_noise(recorder):
     return found
 
 
-def _of_leaks(*listeners):
-    leaks = sorted({number for listener in listeners for number in listener.leaks})
+def _of_leaks(*observers):
+    leaks = sorted({number for observer in observers for number in observer.leaks})
     if not leaks:
         return []
     text = f"release {leaks[0]} leaves behind more than follows from its numbers with noise"
     return [Finding("output", text + (f", and {len(leaks) - 1} others" if len(leaks) > 1 else ""))]
 
 
-def _of_listening(first, unseen):
+def _of_observing(first, unobserved):
     """Check that observing a chain does not change its releases."""
-    if unseen is None:
+    if unobserved is None:
         return []
-    if unseen.error is not None:
-        return [Finding("error", f"{unseen.error!r} when nobody listens")]
-    differing = compared(first.released, unseen.released).differing
-    return [Finding("output", f"{name} is another when nobody listens") for name in differing]
+    if unobserved.error is not None:
+        return [Finding("error", f"{unobserved.error!r} without an observer")]
+    differing = compare_objects(first.released, unobserved.released).differing
+    return [Finding("output", f"{name} is another without an observer") for name in differing]
 
 
 def _repeated_keys(runs):
     """Findings where fits without a seed draw random numbers that were drawn before."""
     if errors := [run.error for run in runs if run.error is not None]:
         return [Finding("error", f"{errors[0]!r} without a seed")]
-    states = [state for run in runs for state in run.listener.states]
+    states = [state for run in runs for state in run.observer.states]
     if len(set(states)) == len(states):
         return []
-    repeats = [len(set(run.listener.states)) < len(run.listener.states) for run in runs]
+    repeats = [len(set(run.observer.states)) < len(run.observer.states) for run in runs]
     where = "two releases of one fit" if any(repeats) else "two fits"
     return [Finding("noise", f"of {where} without a seed is of the same random numbers")]
 
@@ -1172,16 +1176,16 @@ def _of_draws_again(first, second, steps):
     """Shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
     shares, findings, rates = [], [], []
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
-        if a.again is None or b.again is None or not _alike(a, b) or not a.passage.charged:
+        if a.again is None or b.again is None or not _alike(a, b) or not a.event.charged:
             continue
-        shifts = np.linalg.norm((a.again - b.again) / a.passage.noise, axis=1) / steps
-        shifts /= a.passage.charged
+        shifts = np.linalg.norm((a.again - b.again) / a.event.noise, axis=1) / steps
+        shifts /= a.event.charged
         shares.append(float(shifts.max()))
         if not shares[-1] <= _SUM_TOLERANCE:
             text = f"release {number}, drawn again, moved by {shares[-1]:.4g} times what is charged"
             findings.append(Finding("sensitivity", text))
-        if a.passage.kind == "batch":
-            rates.append((a.passage.rate, shifts))
+        if a.event.kind == "batch":
+            rates.append((a.event.rate, shifts))
     if rates:
         text = check_rate(np.concatenate([shifts for _, shifts in rates]), rates[0][0])
         findings += [Finding("sensitivity", text)] if text else []
@@ -1197,21 +1201,21 @@ def _of_order(recorder, follower):
 
 
 def _alike(a, b):
-    return a.passage.kind == b.passage.kind and (
-        a.passage.kind == "counts" or a.passage.statistic.shape == b.passage.statistic.shape
+    return a.event.kind == b.event.kind and (
+        a.event.kind == "counts" or a.event.statistic.shape == b.event.statistic.shape
     )
 
 
 def _of_costs(released, persons, movements):
-    """Findings where charges and costs do not agree, and whether all was at the door."""
+    """Findings where charges and costs do not agree, and whether the hook saw all of it."""
     if persons is None:
         return check_costs(claimed_cost(released)[0], movements)
     # What a row costs a person is said once for steps that read one row of each, and once for others.
     plan, findings, is_all = released.plan_, [], True
     claims = [(False, persons.cost_of_rows)]
     if getattr(plan, "of_one_row", ()):
-        claims = [(False, plan.cost_of_all_rows), (True, plan.cost_of_one_row)]
-    elif any(passage.of_one_row for passage, _ in movements):
+        claims = [(False, plan.cost_of_all_rows), (True, plan.cost_of_single_row_steps)]
+    elif any(event.of_one_row for event, _ in movements):
         findings.append(
             ("cost", "one row of each person is read where nothing is planned for that")
         )
@@ -1219,16 +1223,14 @@ def _of_costs(released, persons, movements):
         selected = [movement for movement in movements if movement[0].of_one_row == of_one_row]
         of_these, all_of_these = check_costs(cost, selected, persons.max_rows)
         findings, is_all = findings + of_these, is_all and all_of_these
-    steps = plan_group_privacy_factor(persons)
-    moved_by = [
-        (movement, selected * _steps_of(movement, steps)) for movement, selected in movements
-    ]
+    steps = rows_between_neighbours(persons)
+    moved_by = [(event, shift * _steps_of(event, steps)) for event, shift in movements]
     return findings + check_cost_of_persons(plan.cost, moved_by), is_all
 
 
-def _steps_of(passage, steps):
+def _steps_of(event, steps):
     """Number of rows a person who is protected moves a release by."""
-    return 1 if passage.of_one_row else steps
+    return 1 if event.of_one_row else steps
 
 
 def _of_sensitivities(first, second, steps):
@@ -1238,15 +1240,15 @@ def _of_sensitivities(first, second, steps):
     """
     shares, findings, so_far = [], [], 0.0
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
-        if not _alike(a, b) or a.passage.charged is None:
+        if not _alike(a, b) or a.event.charged is None:
             continue
-        shift, passage = moved(a.passage, b.passage) / _steps_of(a.passage, steps), a.passage
-        if passage.is_joint:
-            shift = math.hypot(so_far, shift) if passage.kind == "gaussian" else so_far + shift
+        shift, event = moved(a.event, b.event) / _steps_of(a.event, steps), a.event
+        if event.is_joint:
+            shift = math.hypot(so_far, shift) if event.kind == "gaussian" else so_far + shift
         so_far = shift
-        share = shift / passage.charged if passage.charged > 0 else math.inf * (shift > 0)
+        share = shift / event.charged if event.charged > 0 else math.inf * (shift > 0)
         shares.append(share)
         if not share <= _SUM_TOLERANCE:
-            text = f"release {number} ({passage.kind}) moved by {share:.4g} times what is charged"
+            text = f"release {number} ({event.kind}) moved by {share:.4g} times what is charged"
             findings.append(Finding("sensitivity", text))
     return shares, findings

@@ -12,7 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._arguments import Interval
 from .._data.read import read_table
-from .._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, released_bounds
+from .._estimator.base import (
+    POSTERIOR_CONSTRAINTS,
+    PrivatePosteriorMixin,
+    charge_and_release_bounds,
+)
 from .._estimator.model_checks import low_ess_warnings, model_checks
 from .._estimator.summaries import CoefficientsMixin
 from .._typing import MatrixLike
@@ -72,7 +76,7 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         return self._plan_of(model, n_samples)
 
     def _plan_of(self, model, n_samples):
-        return self._make_plan(model.bounds(), self._public_size(n_samples))
+        return self._plan_within_budget(model.bounds(), self._public_size(n_samples))
 
     # From the table
 
@@ -127,7 +131,10 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         with self._read(X, y, sample_weight, groups, client, **options) as table:
             model = self._model(table.n_features, *table.sizes, max_sample_weight=largest)
             plan = self._plan_of(model, table.n_samples)
-            with released_bounds(self, plan, table, model, model.at_norm) as (model, plan):
+            with charge_and_release_bounds(self, plan, table, model, model.at_norm) as (
+                model,
+                plan,
+            ):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )

@@ -220,7 +220,7 @@ class DPBayesianPoissonRegressor(
         return tags
 
     @property
-    def _released_sides(self):
+    def _sides_to_learn(self):
         return ("high",) if self.max_count == "auto" else ()
 
     def _noise(self) -> Any:
@@ -237,7 +237,7 @@ class DPBayesianPoissonRegressor(
     def _family(self):
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
-    def _with_responses(self, model, quantiles, deviations):
+    def _with_drawn_bounds(self, model, quantiles, deviations):
         max_count = quantiles[0].value * (1.0 + _ROOM / deviations)
         return replace(model, family=Poisson(max(_LEAST, max_count)))
 

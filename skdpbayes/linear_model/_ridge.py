@@ -199,7 +199,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         self.verbose = verbose
 
     @property
-    def _released_sides(self):
+    def _sides_to_learn(self):
         return ("low", "high") if isinstance(self.target_bounds, str) else ()
 
     def _family(self):
@@ -219,7 +219,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             low = -high
         return Normal(low, high)
 
-    def _with_responses(self, model, quantiles, deviations):
+    def _with_drawn_bounds(self, model, quantiles, deviations):
         low, high = sorted(quantile.value for quantile in quantiles)
         middle, half = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * _DEVIATIONS / deviations
         is_rounded = any(quantile.spacing for quantile in quantiles)

@@ -406,7 +406,7 @@ def _rehearse_whole(candidate, plan, X, y, exposure, groups):
     refuse_selections_by_rows(candidate, X, header)
     step_plan = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
     refuse_unless_covered(step_plan.cost, plan, candidate)
-    with candidate._parts_of_budget(step_plan), rows_compared():
+    with candidate._step_budgets_set(step_plan), rows_compared():
         return dry_run(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
 
 

@@ -575,7 +575,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
 
             refuse_other_order_in_parts(X, y=y, **params)
         # Partitions of groups are compared only where rows are taken.
-        with self._parts_of_budget(plan), rows_compared(not is_collection(X)):
+        with self._step_budgets_set(plan), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
             dry_run(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             X, y, params, firsts = chosen()
@@ -635,7 +635,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         return self.fit(X, y, groups, **params).predict(X)
 
     @contextmanager
-    def _parts_of_budget(self, plan):
+    def _step_budgets_set(self, plan):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
         steps = self.get_params()
         given = [(steps[path], part) for path, part in plan.steps.items()]

@@ -22,7 +22,7 @@ from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, warn
 from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
-from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
+from ..privacy.units import Persons, plan_for_persons, row_relation_and_distance
 from ._report import account_of_plan, costs_of_steps, described, leaves
 from ._room import Room, room_of_last
 from ._steps import (
@@ -151,8 +151,8 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
 # mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
 #
 # ``mu`` is what a row may cost, and ``r`` the log-odds range of choices. ``j`` is that of
-# `group_privacy_factor` for a step that reads one row of each person, which costs a person what it costs a
-# row, while the others cost ``j`` times as much (Proposition 54); for these others it is 1. All are
+# `row_relation_and_distance` for a step that reads one row of each person, which costs a person what it costs
+# a row, while the others cost ``j`` times as much (Proposition 54); for these others it is 1. All are
 # planned for rows, of which there may be ``k`` times as many as persons.
 
 
@@ -163,7 +163,7 @@ def settings_for_persons(step, relation, n_samples, max_rows):
     ----------
     step : private step
     relation : {"replace_one", "add_or_remove_one"}
-        Of rows, that of `group_privacy_factor`.
+        Of rows, that of `row_relation_and_distance`.
     n_samples : int
         The largest number of rows, if it is not declared.
     max_rows : int
@@ -203,7 +203,7 @@ def cheaper_steps(spending, relation, limit):
     """
     if limit is None:
         return {}
-    _, steps = group_privacy_factor(relation, int(limit))
+    _, steps = row_relation_and_distance(relation, int(limit))
     return {path: steps for path, step, _ in spending[:-1] if reads_one_row(step, limit)}
 
 
@@ -346,12 +346,12 @@ class PipelinePlan(PlannedRelease):
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
-    def asked(self) -> Budget:
+    def requested_budget(self) -> Budget:
         """The requested budget, under the neighbouring relation of rows or persons."""
         return self.budget if self.persons is None else self.persons.budget
 
     @property
-    def cost_of_one_row(self) -> PrivacyCost:
+    def cost_of_single_row_steps(self) -> PrivacyCost:
         """The cost for a row of the steps that read one row of each person."""
         return self._cost_of([path for path in self.costs if path in self.of_one_row])
 
@@ -453,7 +453,7 @@ def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
     n_persons = None
-    if limit is not None and group_privacy_factor(relation, limit)[0] != relation:
+    if limit is not None and row_relation_and_distance(relation, limit)[0] != relation:
         n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
@@ -464,7 +464,7 @@ def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
     if norm is not None:
         spending[-1] = last, clone(final).set_params(data_norm=norm), width
     if limit is not None:
-        of_rows = group_privacy_factor(relation, limit)[0]
+        of_rows = row_relation_and_distance(relation, limit)[0]
         spending = [
             (
                 path,

@@ -19,7 +19,7 @@ from ..privacy.budget import Budget
 from ..privacy.cost import composed
 from ..privacy.losses import between_rows
 from ..privacy.release import LONGEST_ROW, Disclosure, StepDisclosure, as_json
-from ..privacy.units import cost_for_persons, group_privacy_factor
+from ..privacy.units import cost_for_persons, row_relation_and_distance
 from ..report.account import (
     Account,
     Step,
@@ -175,8 +175,8 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
     """The cost of each step for what the plan protects: rows, or persons."""
     if plan.persons is None:
         return dict(plan.costs)
-    relation = between_rows(plan.asked.neighboring_relation)
-    _, count = group_privacy_factor(relation, plan.persons.max_rows)
+    relation = between_rows(plan.requested_budget.neighboring_relation)
+    _, count = row_relation_and_distance(relation, plan.persons.max_rows)
     hidden = plan.failure_is_of_persons
     return {
         path: cost_for_persons(

@@ -130,7 +130,7 @@ def check_ceiling(plan):
     plan : object
         With a ``cost`` and, if it was made for one, a `Budget`: ``asked`` or ``budget``.
     """
-    asked = getattr(plan, "asked", getattr(plan, "budget", None))
+    asked = getattr(plan, "requested_budget", getattr(plan, "budget", None))
     if asked is None:
         return
     if plan.cost.neighboring_relation != asked.neighboring_relation:

@@ -16,10 +16,10 @@ from .deferred_warnings import defer_warnings
 from .ledger import PrivacyLedger, _active
 from .ledger_file import Charge, Reservations
 from .ledger_processes import announced_by_ancestors, out_of_reach
-from .prepaid import refuse_in_rehearsal, take_authorization
+from .prepaid import consume_authorization, refuse_in_dry_run
 from .unsafe_callers import check_surroundings
 
-# What fits inside a larger one were charged beside its plan.
+# Costs of fits inside a pipeline's fit that its plan does not contain.
 _beside: ContextVar[list | None] = ContextVar("beside", default=None)
 
 
@@ -57,13 +57,13 @@ def charge(plan, estimator=None):
     """
     check_ceiling(plan)
     reservations = Reservations()
-    if (authorization := take_authorization(estimator)) is not None:
-        authorization.consume(plan)
+    if (authorization := consume_authorization(estimator)) is not None:
+        authorization.check_covers(plan)
         return reservations
     if plan.cost.is_zero:
         defer_warnings()
         return reservations
-    refuse_in_rehearsal(plan)
+    refuse_in_dry_run(plan)
     check_surroundings(plan, depth=2)
     ledgers = _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
@@ -86,10 +86,10 @@ def charge(plan, estimator=None):
 def check_seeds_are_allowed():
     """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
     announced = announced_by_ancestors()
-    for seed in announced:
-        if seed["file"] is None and not seed["allow_seeds"]:
-            raise LedgerOutOfReachError(out_of_reach(seed["place"]))
-    around = (seed["allow_seeds"] for seed in announced)
+    for announcement in announced:
+        if announcement["file"] is None and not announcement["allow_seeds"]:
+            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
+    around = (announcement["allow_seeds"] for announcement in announced)
     if not all(chain((ledger.allow_seeds for ledger in _active), around)):
         raise ValueError(
             "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "

@@ -68,7 +68,7 @@ def cost_in_words(cost):
 
 def _parts(cost):
     """Yield what a cost consists of, without what is empty."""
-    if cost.is_nothing:
+    if cost.is_infinite:
         yield "no privacy (epsilon = inf)"
         return
     if cost.mu > 0:
@@ -130,7 +130,7 @@ def published_event(cost):
     import dp_accounting
 
     relation = relation_of(cost.neighboring_relation)
-    if cost.is_nothing:
+    if cost.is_infinite:
         return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
     if (
         cost.decisions
@@ -297,7 +297,7 @@ class PrivacyCost:
         return self == PrivacyCost(self.neighboring_relation)
 
     @property
-    def is_nothing(self) -> bool:
+    def is_infinite(self) -> bool:
         """Whether the cost is infinite, so that nothing is claimed."""
         return math.isinf(self.mu) or math.isinf(self.rho)
 
@@ -369,7 +369,7 @@ class PrivacyCost:
                 if delta_left > 0
                 else math.inf
             )
-        if self.is_nothing:
+        if self.is_infinite:
             return math.inf
         if delta == 0:
             return self.pure_epsilon
@@ -426,7 +426,7 @@ class PrivacyCost:
             )
         if math.isinf(epsilon) or self.pure_epsilon <= epsilon:
             return 0.0
-        if self.is_nothing:
+        if self.is_infinite:
             return 1.0
         if self.is_gaussian:
             return gaussian_delta(self.mu, epsilon)

@@ -27,7 +27,7 @@ else:  # Estimators derive from it themselves.
     _Base = object
 
 _KEPT = "_authorization"
-_is_rehearsal = ContextVar("is_rehearsal", default=False)
+_is_dry_run = ContextVar("is_rehearsal", default=False)
 
 
 class UnplannedReleaseError(ValueError):
@@ -37,16 +37,16 @@ class UnplannedReleaseError(ValueError):
 @contextmanager
 def without_releases():
     """Refuse all releases: what runs here runs before a plan has been charged."""
-    token = _is_rehearsal.set(True)
+    token = _is_dry_run.set(True)
     try:
         yield
     finally:
-        _is_rehearsal.reset(token)
+        _is_dry_run.reset(token)
 
 
-def refuse_in_rehearsal(plan: Any) -> None:
+def refuse_in_dry_run(plan: Any) -> None:
     """Raise an `UnplannedReleaseError` for a plan that costs something, where nothing may be released."""
-    if _is_rehearsal.get():
+    if _is_dry_run.get():
         raise UnplannedReleaseError(
             f"a step makes a private release of its own ({getattr(plan, 'name', type(plan).__name__)}), "
             "which the plan of the pipeline does not contain: put the private step directly into the "
@@ -73,7 +73,7 @@ class Authorization(NamedTuple):
     file: Path
     rows: Any = None
 
-    def consume(self, plan: Any) -> None:
+    def check_covers(self, plan: Any) -> None:
         """Raise a RuntimeError if a plan costs more than was paid for it."""
         if not dominates(self.cost, plan.cost):
             raise RuntimeError(
@@ -93,10 +93,10 @@ class Prepaid(_Base):
         return copy
 
 
-def take_authorization(holder: Any) -> Authorization | None:
-    """Take the authorization of an object, or None if it has none that is good."""
+def consume_authorization(holder: Any) -> Authorization | None:
+    """Consume the authorization of an object, and return it; None if it has none that is good."""
     authorization = getattr(holder, "__dict__", {}).pop(_KEPT, None)
-    return authorization if authorization is not None and _is_first_use(authorization) else None
+    return authorization if authorization is not None and _claim_file(authorization) else None
 
 
 def is_prepaid(holder: Any) -> bool:
@@ -114,7 +114,7 @@ def _is_known(authorization):
     return authorization.issuer == this_process() or descends_from(authorization.issuer)
 
 
-def _is_first_use(authorization):
+def _claim_file(authorization):
     if not _is_known(authorization):
         return False
     try:
@@ -154,7 +154,7 @@ def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
     """
     if paid.neighboring_relation != cost.neighboring_relation:
         return False
-    if paid.is_nothing or paid == cost:
+    if paid.is_infinite or paid == cost:
         return True
     response = PrivacyCost(
         paid.neighboring_relation,

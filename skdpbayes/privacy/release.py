@@ -223,7 +223,7 @@ class PlannedRelease:
         return ()
 
     @property
-    def asked(self) -> Budget:
+    def requested_budget(self) -> Budget:
         """The budget that was asked for, under the neighbouring relation of what is protected."""
         return self.budget
 
@@ -248,11 +248,11 @@ class PlannedRelease:
     def _spends(self, digits=4):
         return (
             f"epsilon = {self.epsilon:.{digits}g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.asked.epsilon:g})"
+            f"(asked for at most {self.requested_budget.epsilon:g})"
         )
 
     def _protects(self):
-        return self.asked.neighboring_relation.replace("_", "-")
+        return self.requested_budget.neighboring_relation.replace("_", "-")
 
     def _width(self, names):
         """The indentation of texts."""

@@ -52,7 +52,7 @@ class Persons(NamedTuple):
     cost_of_rows: PrivacyCost
 
 
-def group_privacy_factor(neighboring_relation, max_rows):
+def row_relation_and_distance(neighboring_relation, max_rows):
     """The relation between rows, and how many steps of it lead to a table with another person.
 
     Parameters
@@ -74,10 +74,10 @@ def group_privacy_factor(neighboring_relation, max_rows):
     return neighboring_relation, max_rows
 
 
-def plan_group_privacy_factor(persons):
+def rows_between_neighbours(persons):
     """Number of steps between rows lead to a table with another person, of a plan's `Persons`."""
     relation = between_rows(persons.budget.neighboring_relation)
-    return group_privacy_factor(relation, persons.max_rows)[1]
+    return row_relation_and_distance(relation, persons.max_rows)[1]
 
 
 def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_persons=False):
@@ -90,7 +90,7 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_p
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         Of persons.
     steps : int
-        Of `group_privacy_factor`.
+        Of `row_relation_and_distance`.
     mu : float or None, default=None
         Of all Gaussian releases; None is ``steps`` times a row's.
     failure_is_of_persons : bool, default=False
@@ -146,7 +146,7 @@ def plan_for_persons(make_plan, budget, max_rows):
     make_plan : callable
         Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
         ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``, and
-        with ``failure_is_of_persons``, if its cost may fail; and with ``cost_of_one_row`` and
+        with ``failure_is_of_persons``, if its cost may fail; and with ``cost_of_single_row_steps`` and
         ``cost_of_all_rows``, if some of its releases read one row of each person.
     budget : Budget
         Of persons, with the relation of the same name between rows.
@@ -162,7 +162,7 @@ def plan_for_persons(make_plan, budget, max_rows):
     ValueError
         If there is none, or as by `cost_for_persons`.
     """
-    relation, steps = group_privacy_factor(budget.neighboring_relation, max_rows)
+    relation, steps = row_relation_and_distance(budget.neighboring_relation, max_rows)
     asked = budget._replace(neighboring_relation=between_persons(budget.neighboring_relation))
 
     def attempt(share):
@@ -175,7 +175,7 @@ def plan_for_persons(make_plan, budget, max_rows):
             steps,
         )
         cost = cost_for_persons(*cost_and_relation, mu, hidden)
-        if (single := getattr(plan, "cost_of_one_row", None)) is not None:
+        if (single := getattr(plan, "cost_of_single_row_steps", None)) is not None:
             cost += _cost_of_one_row(single, budget.neighboring_relation)
         return plan, cost
 
@@ -204,7 +204,7 @@ def _cost_of_one_row(cost, neighboring_relation):
         If there are other releases, which may cost more where a row is replaced than where it comes or goes.
     """
     if not (
-        cost.is_nothing or cost == PrivacyCost(cost.neighboring_relation, decisions=cost.decisions)
+        cost.is_infinite or cost == PrivacyCost(cost.neighboring_relation, decisions=cost.decisions)
     ):
         raise ValueError("only choices cost a person of whom one row is read what they cost a row.")
     return cost_for_persons(cost, neighboring_relation, 1)

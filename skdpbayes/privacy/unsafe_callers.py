@@ -296,7 +296,7 @@ def check_surroundings(plan, depth=1):
         If a tool around the fit breaks the rule.
     """
     budget = getattr(plan, "budget", None)
-    if plan.cost.is_nothing or not (budget is None or budget.is_private):
+    if plan.cost.is_infinite or not (budget is None or budget.is_private):
         return
     # Of each tool the outermost call.
     tools = dict(_tools_around(sys._getframe(depth)))

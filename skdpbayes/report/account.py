@@ -20,7 +20,7 @@ from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..privacy.ledger_file import cost_to_text
 from ..privacy.losses import PERSON_RELATIONS, between_rows
 from ..privacy.release import StepDisclosure, refuse_changed
-from ..privacy.units import group_privacy_factor
+from ..privacy.units import row_relation_and_distance
 from ..random import has_seeds
 from .wording import UNITS, UNPROTECTED, assumptions, mechanisms, trusted
 
@@ -204,7 +204,7 @@ def plan_account(plan: Any, of: str = "plan") -> Account:
 
 def asked_for(plan: Any) -> Budget:
     """A plan's budget; that for persons, if it protects them."""
-    return getattr(plan, "asked", plan.budget)
+    return getattr(plan, "requested_budget", plan.budget)
 
 
 def release_of(plan: Any) -> dict[str, Any]:
@@ -541,5 +541,5 @@ def assumptions_of(account, charged):
     """The assumptions of the guarantee, each with an ``id`` that stays."""
     relation = account.budget.neighboring_relation
     limit = account.max_rows
-    changes = limit is not None and group_privacy_factor(between_rows(relation), limit)[1] > 1
+    changes = limit is not None and row_relation_and_distance(between_rows(relation), limit)[1] > 1
     return assumptions(account, charged, persons_have_rows=changes)

@@ -104,8 +104,10 @@ class Auto(TemperedSampler):
             for posterior, is_for in _POSTERIORS:
                 if is_for(bounds):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
-        if getattr(bounds.family, "has_unknown_noise", False):
-            return self._of_unknown_noise(budget).plan(bounds, n_samples, budget, n_draws=n_draws)
+        if getattr(bounds.family, "has_unknown_error_sd", False):
+            return self._of_unknown_error_sd(budget).plan(
+                bounds, n_samples, budget, n_draws=n_draws
+            )
         plain = SGHMC(**params).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
@@ -123,7 +125,7 @@ class Auto(TemperedSampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def _of_unknown_noise(self, budget):
+    def _of_unknown_error_sd(self, budget):
         """The sampler for numbers whose noise is not known, with the number of columns for which it can."""
         if self._for_chains():
             raise ValueError(

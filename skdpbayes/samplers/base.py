@@ -167,7 +167,7 @@ def check_taken(sampler, bounds):
 
 def _model_of(bounds):
     """The name of the model in samplers' ``targets``."""
-    if getattr(getattr(bounds, "family", None), "has_unknown_noise", False):
+    if getattr(getattr(bounds, "family", None), "has_unknown_error_sd", False):
         return "normal"
     return "network" if getattr(bounds, "clipped", False) else "linear"
 
@@ -516,10 +516,10 @@ def run_plan(target, plan, random_state, verbose, estimator=None):
         If interrupted, or ended by an error: the whole plan is spent all the same.
     """
     with warnings_last(target if estimator is None else estimator):
-        return _carried_out(target, plan, random_state, verbose, estimator)
+        return _charge_and_run(target, plan, random_state, verbose, estimator)
 
 
-def _carried_out(target, plan, random_state, verbose, estimator):
+def _charge_and_run(target, plan, random_state, verbose, estimator):
     check_plan(plan)
     plan.sampler.check(plan, target)
     # The cost is put into words before records are read.

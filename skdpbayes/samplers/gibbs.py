@@ -471,7 +471,7 @@ class Gibbs(Sampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         family = bounds.family
-        if family is None or not family.has_unknown_noise:
+        if family is None or not family.has_unknown_error_sd:
             raise ValueError(
                 f"sampler={self.name!r} is for mixtures, and for numbers whose noise is not known: take "
                 "sampler='auto'."

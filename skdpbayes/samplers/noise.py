@@ -59,19 +59,20 @@ def add_prior_step(prior, size, spacing, out):
         out[j] -= spacing * _rounded(size * prior[j], spacing)
 
 
-def release_vector(values, noise_scales, generator, mu=None, is_joint=False):
+def release_vector(values, noise_scales, generator, charged_mu=None, is_joint=False):
     """Numbers with noise of one deviation, or of one for each, on the lattice of the smallest.
 
-    ``mu`` is what is charged for it, if that is known here, and ``is_joint`` tells whether for what was
-    released before, too; see `ReleaseEvent`. Neither changes a number.
+    ``noise_scales`` alone sets the noise. ``charged_mu`` and ``is_joint`` are for audits: what is charged
+    for it, if that is known here, and whether the charge covers what was released before, too; see
+    `ReleaseEvent`.
     """
 
     def release():
         noise = noise_scales * generator.standard_normal(values.size)  # Proposition 17.
         return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
 
-    passage = ReleaseEvent("gaussian", values, noise_scales, mu, is_joint)
-    return audited_release(passage, release, generator)
+    event = ReleaseEvent("gaussian", values, noise_scales, charged_mu, is_joint)
+    return audited_release(event, release, generator)
 
 
 def moment_noise(bounds, n_samples, budget, multiplier):
@@ -86,10 +87,10 @@ def moment_noise(bounds, n_samples, budget, multiplier):
     return sensitivity / sensitivity_after_rounding(multiplier, bounds.block_length**2)
 
 
-def release_moment(moment, noise_scale, generator, mu=None, is_joint=False):
+def release_moment(moment, noise_scale, generator, charged_mu=None, is_joint=False):
     """A symmetric matrix with noise: half the variance off the diagonal, where entries count twice.
 
-    ``mu`` and ``is_joint`` are as for `release_vector`.
+    ``charged_mu`` and ``is_joint`` are as for `release_vector`.
     """
     if noise_scale == 0:
         return moment
@@ -106,7 +107,7 @@ def release_moment(moment, noise_scale, generator, mu=None, is_joint=False):
     # Entries below the diagonal are those above, and are not counted again.
     deviations[np.tril_indices_from(deviations, -1)] = math.inf
     return audited_release(
-        ReleaseEvent("gaussian", moment, deviations, mu, is_joint), release, generator
+        ReleaseEvent("gaussian", moment, deviations, charged_mu, is_joint), release, generator
     )
 
 

@@ -31,28 +31,28 @@ _RECORD_SECONDS = 6e-8
 LARGEST_TEMPERATURE = 1e30
 
 
-class NormRelease(NamedTuple):
+class BoundRelease(NamedTuple):
     """A private choice of the norm to which rows are clipped, or of bounds of responses, before all else.
 
     Attributes
     ----------
-    asked : Budget
+    requested_budget : Budget
         Of the choice and of what follows.
     log_odds_range : float
         Of the choice of each quantile.
-    quantile : float or None
+    norm_quantile : float or None
         Of the rows' norms, None if their bound is given.
     cost_of_fit : PrivacyCost
         What is charged for what follows.
-    of_responses : tuple of float, default=()
-        Quantiles of the responses.
+    response_quantiles : tuple of float, default=()
+        Levels of the quantiles of responses that become their bounds.
     """
 
-    asked: Budget
+    requested_budget: Budget
     log_odds_range: float
-    quantile: float | None
+    norm_quantile: float | None
     cost_of_fit: PrivacyCost
-    of_responses: tuple[float, ...] = ()
+    response_quantiles: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,8 @@ class Plan(PlannedRelease):
     bounds : TargetBounds
         Public bounds of the target.
     budget : Budget
-        The requested budget; with ``persons`` or ``norm``, the part that is left for the run, per row.
+        The budget of the run, per row: the requested one, or what ``persons`` or ``bound_release`` leave of
+        it.
     cost : PrivacyCost
         Cost of the run, whatever happens during it.
     temperature : float
@@ -81,7 +82,7 @@ class Plan(PlannedRelease):
         Options that the user set instead of leaving them to the plan. Warnings may ask to change them.
     persons : Persons or None, default=None
         The persons whom ``cost`` protects; None if it protects rows.
-    norm : NormRelease or None, default=None
+    bound_release : BoundRelease or None, default=None
         The private choice of a norm or of bounds of responses that precedes the run, if any; ``bounds`` are
         nominal until then.
     is_made : bool
@@ -100,7 +101,7 @@ class Plan(PlannedRelease):
     sampling_rate: float = 1.0
     fixed: tuple = field(default=(), compare=False, repr=False)
     persons: Persons | None = None
-    norm: NormRelease | None = None
+    bound_release: BoundRelease | None = None
     is_made: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self):
@@ -124,16 +125,16 @@ class Plan(PlannedRelease):
         return replace(self, **{"is_made": False, **fields})
 
     @property
-    def asked(self) -> Any:
-        """The budget that was asked for, under the relation of what is protected."""
+    def requested_budget(self) -> Any:
+        """The budget of the whole plan, under the relation of what is protected."""
         if self.persons is not None:
             return self.persons.budget
-        return self.budget if self.norm is None else self.norm.asked
+        return self.budget if self.bound_release is None else self.bound_release.requested_budget
 
     def as_run(self) -> Self:
         """The plan as samplers know it, with the cost of the run for a row."""
-        if self.norm is not None:
-            return self.changed(cost=self.norm.cost_of_fit, norm=None, persons=None)
+        if self.bound_release is not None:
+            return self.changed(cost=self.bound_release.cost_of_fit, norm=None, persons=None)
         if self.persons is not None:
             return self.changed(cost=self.persons.cost_of_rows, persons=None)
         return self
@@ -214,13 +215,17 @@ class Plan(PlannedRelease):
         size = self.sampling_rate * self.n_samples
         discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
         norm = {}
-        if self.norm is not None:
-            choice = f"by a choice of range {self.norm.log_odds_range:.4g}"
-            if self.norm.quantile is not None:
-                norm["norm of rows"] = f"their {self.norm.quantile:.3g} quantile, {choice}"
-            if self.norm.of_responses:
-                levels = " and ".join(f"{level:.3g}" for level in self.norm.of_responses)
-                each = "each " if len(self.norm.of_responses) > 1 else ""
+        if self.bound_release is not None:
+            choice = f"by a choice of range {self.bound_release.log_odds_range:.4g}"
+            if self.bound_release.norm_quantile is not None:
+                norm["norm of rows"] = (
+                    f"their {self.bound_release.norm_quantile:.3g} quantile, {choice}"
+                )
+            if self.bound_release.response_quantiles:
+                levels = " and ".join(
+                    f"{level:.3g}" for level in self.bound_release.response_quantiles
+                )
+                each = "each " if len(self.bound_release.response_quantiles) > 1 else ""
                 norm["responses"] = f"bounds by their {levels} quantile, {each}{choice}"
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
         return {
@@ -513,7 +518,7 @@ def check_scales(bounds):
     """Raise a ValueError if the numbers of a target are so far apart that plans cannot be computed."""
     low, high = bounds.prior_precision
     # Noise that is learnt has the unit of responses; otherwise the unit is 1.
-    learnt = getattr(bounds.family, "has_unknown_noise", False)
+    learnt = getattr(bounds.family, "has_unknown_error_sd", False)
     unit = bounds.family.half_width if learnt else 1.0
     least, most = _GRADIENT_BOUNDS
     if not least <= bounds.gradient_bound <= most:

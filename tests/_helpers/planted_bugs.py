@@ -403,7 +403,7 @@ BUGS = {
     "a score's noise beside the door": Bug(
         "no noise",
         MATRIX,
-        ((laplace, "audited_release", lambda passage, release, generator: release()),),
+        ((laplace, "audited_release", lambda event, release, generator: release()),),
     ),
     "a sum with noise of one's own": Bug("no noise", RIDGE, keeping(sum_with_own_noise)),
     # Sensitivity

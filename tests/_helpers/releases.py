@@ -35,7 +35,7 @@ class NoisySum(BaseEstimator):
         generator, mu = private_generator(self.random_state), gaussian_mu(self.epsilon, DELTA)
         total = (X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]).sum(axis=0)
         noise = 2.0 / mu * 1.001
-        self.total_ = release_vector(total, noise, Quieter(generator, self.drawn), mu=mu)
+        self.total_ = release_vector(total, noise, Quieter(generator, self.drawn), charged_mu=mu)
         self.privacy_cost_ = PrivacyCost("replace_one", mu=mu)
         self.spent_delta_ = DELTA
         return self

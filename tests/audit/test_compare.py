@@ -13,7 +13,7 @@ from sklearn.neighbors import KDTree
 from sklearn.tree import DecisionTreeRegressor
 
 from skdpbayes.audit import replay
-from skdpbayes.audit._replay import compared, differences
+from skdpbayes.audit._replay import compare_objects, differences
 from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.random import private_generator
 
@@ -74,16 +74,16 @@ def test_records_are_seen_whatever_they_are_in(name):
 @pytest.mark.parametrize("hold", [lambda one: one, lambda one: one.bit_generator])
 def test_a_kept_generator_of_noise_is_named_though_both_have_it(hold):
     same = hold(private_generator())
-    assert compared(Holder(same), Holder(same)).generators
-    assert not compared(*[Holder(np.random.default_rng(0)) for _ in range(2)]).generators
+    assert compare_objects(Holder(same), Holder(same)).generators
+    assert not compare_objects(*[Holder(np.random.default_rng(0)) for _ in range(2)]).generators
 
 
 def test_what_cannot_be_looked_into_is_named(tmp_path):
     (tmp_path / "rows").write_text("1")
     with (tmp_path / "rows").open() as one, (tmp_path / "rows").open() as other:
-        result = compared(Holder(one), Holder(other))
+        result = compare_objects(Holder(one), Holder(other))
     assert result.unseen == [".what_ (_io.TextIOWrapper)"] and not result.differing
-    assert compared(Holder(Lock()), Holder(Lock())) == ([], [], [])
+    assert compare_objects(Holder(Lock()), Holder(Lock())) == ([], [], [])
 
 
 def nested(depth, value):

@@ -186,7 +186,7 @@ def test_choices_from_one_row_have_a_budget_of_persons(relation, delta):
 def test_other_releases_from_one_row_of_each_are_not_planned():
     class APlan:
         cost = cost_of_all_rows = PrivacyCost("add_or_remove_one", mu=0.01)
-        cost_of_one_row = PrivacyCost("add_or_remove_one", mu=0.01)
+        cost_of_single_row_steps = PrivacyCost("add_or_remove_one", mu=0.01)
 
     with pytest.raises(ValueError, match="only choices"):
         plan_for_persons(lambda budget: APlan(), Budget(1.0, 1e-6, "replace_one"), 3)

@@ -47,13 +47,15 @@ def test_the_choice_and_the_fit_use_up_the_budget_and_no_more(relation, epsilon,
     model = logistic(epsilon, neighboring_relation=relation, public_size=size, sampler=sampler)
     plan = model.privacy_plan(N, D)
     assert 0.999 * epsilon < plan.epsilon <= epsilon
-    bits = BoundedRangeDecisions(plan.norm.log_odds_range, 1)
-    fit = plan.norm.cost_of_fit
+    bits = BoundedRangeDecisions(plan.bound_release.log_odds_range, 1)
+    fit = plan.bound_release.cost_of_fit
     assert plan.cost == PrivacyCost(relation, decisions=(bits,)) + fit
     assert fit.mu >= plan.as_run().budget.mu
     # A choice of range r is about as much as mu = r / 2.
     whole = logistic(epsilon, data_norm=2.0, delta=plan.delta).privacy_plan(N, D).budget
-    assert (plan.norm.log_odds_range / 2) ** 2 == pytest.approx(0.02 * whole.mu**2, rel=1e-6)
+    assert (plan.bound_release.log_odds_range / 2) ** 2 == pytest.approx(
+        0.02 * whole.mu**2, rel=1e-6
+    )
     assert fit.mu > 0.98 * whole.mu
     assert "norm of rows" in str(plan)
 
@@ -96,7 +98,7 @@ def test_the_draw_is_that_of_a_private_quantile(table):
     X = X * np.random.default_rng(1).uniform(0.5, 2.0, size=(N, 1))
     plan = logistic(1.0).privacy_plan(N, D)
     norms = np.linalg.norm(X, axis=1)
-    level, quantile = plan.norm.log_odds_range, plan.norm.quantile
+    level, quantile = plan.bound_release.log_odds_range, plan.bound_release.norm_quantile
     how = (quantile,), level, separate_generator(5, 2), N
     ((expected, _),) = draw_quantiles(ColumnTable(norms), itself, *how)
     assert logistic(1.0, random_state=5).fit(X, y).data_norm_ == expected
@@ -114,7 +116,7 @@ def test_units_do_not_matter(table):
 def test_too_few_rows_have_the_default_norm():
     model = logistic(0.3)
     plan = model.privacy_plan(100, 4)
-    assert plan.norm is None and plan == logistic(0.3, data_norm=None).privacy_plan(100, 4)
+    assert plan.bound_release is None and plan == logistic(0.3, data_norm=None).privacy_plan(100, 4)
     rng = np.random.default_rng(0)
     assert model.fit(rng.normal(size=(100, 4)), np.arange(100) % 2).data_norm_ == 2.0
 
@@ -155,7 +157,7 @@ def test_persons_and_weights_go_with_it(table):
     assert model.privacy_cost_.neighboring_relation == "replace_one_person"
     assert model.data_norm_ == pytest.approx(2.0, rel=1e-2)
     assert model.privacy_cost_.decisions[0].log_odds_range == pytest.approx(
-        4 * model.plan_.norm.log_odds_range
+        4 * model.plan_.bound_release.log_odds_range
     )
 
 
@@ -197,10 +199,12 @@ def test_mixtures_have_groups_in_any_units(groups, relation):
     options = {"neighboring_relation": relation, "public_size": size, "delta": 1e-5}
     mixture = DPGaussianMixturePosterior(3, data_norm="auto", random_state=0, **options)
     plan = mixture.privacy_plan(*groups.shape)
-    fit = plan.norm.cost_of_fit
+    fit = plan.bound_release.cost_of_fit
     assert (
         plan.cost
-        == PrivacyCost(relation, decisions=(BoundedRangeDecisions(plan.norm.log_odds_range, 1),))
+        == PrivacyCost(
+            relation, decisions=(BoundedRangeDecisions(plan.bound_release.log_odds_range, 1),)
+        )
         + fit
     )
     scores = []
@@ -210,7 +214,9 @@ def test_mixtures_have_groups_in_any_units(groups, relation):
         assert 0.999 < ledger.spent_epsilon == mixture.spent_epsilon_ <= 1.0
         assert [row["status"] for row in ledger.records()] == ["completed"]
         assert mixture.plan_.cost == plan.cost
-        quantile = np.quantile(np.linalg.norm(unit * groups, axis=1), plan.norm.quantile)
+        quantile = np.quantile(
+            np.linalg.norm(unit * groups, axis=1), plan.bound_release.norm_quantile
+        )
         assert mixture.data_norm_ == pytest.approx(1.5 * quantile, rel=0.05)
         scores.append(mixture.score(unit * groups) + 2 * math.log(unit))
     known = DPGaussianMixturePosterior(3, data_norm=10.0, random_state=0, **options).fit(groups)

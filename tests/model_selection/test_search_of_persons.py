@@ -74,7 +74,7 @@ def test_a_plan_for_persons_is_that_for_rows_with_persons_in_their_place():
     )
     for name in ("run_mu", "fit_epsilon", "score_epsilon", "n_train", "epsilon"):
         assert getattr(persons, name) == getattr(rows, name)
-    assert persons.asked == Budget(8.0, DELTA, "replace_one_person")
+    assert persons.requested_budget == Budget(8.0, DELTA, "replace_one_person")
     assert persons.cost.neighboring_relation != rows.cost.neighboring_relation
 
 

@@ -144,7 +144,8 @@ def test_a_person_moves_a_fit_as_far_as_is_charged_for_persons(relation):
 def test_a_fit_that_is_charged_for_fewer_rows_is_found(monkeypatch):
     """Planted bug: a person's rows are charged as half as many."""
     monkeypatch.setattr(
-        "skdpbayes.privacy.units.group_privacy_factor", lambda relation, k: ("add_or_remove_one", k)
+        "skdpbayes.privacy.units.row_relation_and_distance",
+        lambda relation, k: ("add_or_remove_one", k),
     )
     model = logistic(max_rows_per_group=K)
     record = {"X": [[-1.0]] * K, "y": 1}

@@ -22,8 +22,8 @@ from skdpbayes.privacy.losses import PureMechanism as Pure
 from skdpbayes.privacy.units import (
     Persons,
     cost_for_persons,
-    group_privacy_factor,
     plan_for_persons,
+    row_relation_and_distance,
 )
 
 
@@ -43,7 +43,7 @@ class APlan:
 @pytest.mark.parametrize("max_rows", [1, 2, 3])
 def test_a_chain_of_rows_is_as_long_as_the_longest_way_between_persons(relation, max_rows):
     """By breadth-first search over the numbers of rows of the two persons, all rows being different."""
-    of_rows, steps = group_privacy_factor(relation, max_rows)
+    of_rows, steps = row_relation_and_distance(relation, max_rows)
 
     def neighbours(state):
         old, new = state

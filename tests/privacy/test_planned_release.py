@@ -29,10 +29,10 @@ PLANS = [
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: type(plan).__name__)
 def test_a_plan_tells_what_its_cost_converts_to(plan):
     assert plan.delta == plan.budget.delta
-    assert plan.epsilon == plan.cost.epsilon(plan.delta) <= plan.asked.epsilon
+    assert plan.epsilon == plan.cost.epsilon(plan.delta) <= plan.requested_budget.epsilon
     title, *lines = str(plan).splitlines()
     assert title.split()[-1] == "plan"
-    assert f"asked for at most {plan.asked.epsilon:g})" in str(plan)
+    assert f"asked for at most {plan.requested_budget.epsilon:g})" in str(plan)
     told = next(line for line in lines if line.startswith("  protects"))
     assert told.split()[1].strip(",") == plan.cost.neighboring_relation.replace("_", "-")
     assert pickle.loads(pickle.dumps(plan)).epsilon == plan.epsilon

@@ -291,7 +291,7 @@ def test_estimators_say_who_said_their_bounds(model, responses, expected):
 def test_a_norm_that_is_too_dear_to_learn_is_a_default():
     model = DPBayesianLogisticRegression(0.01, data_norm="auto", classes=[0, 1]).fit(X[:60], y[:60])
     told = privacy_report(model)["steps"][0]["bounds"][0]
-    assert model.plan_.norm is None and told["source"] == "default"
+    assert model.plan_.bound_release is None and told["source"] == "default"
 
 
 def test_a_network_says_what_it_learns():

@@ -37,7 +37,7 @@ class Family(ABC):
         By default, prior deviations of the logit of a row at the norm bound, and of an intercept.
     has_offsets : bool
         Whether a record may have a known number that is added to its logit.
-    has_unknown_noise : bool
+    has_unknown_error_sd : bool
         Whether responses have a noise deviation that is not given, so that it has to be learnt.
     """
 
@@ -46,7 +46,7 @@ class Family(ABC):
     logit_scale: float = 2.5
     intercept_scale: float = 1.25
     has_offsets = False
-    has_unknown_noise = False
+    has_unknown_error_sd = False
 
     @property
     @abstractmethod

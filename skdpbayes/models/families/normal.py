@@ -66,7 +66,7 @@ class Normal(NumberFamily):
             object.__setattr__(self, name, value)
 
     @property
-    def has_unknown_noise(self) -> bool:  # type: ignore[override]  # It depends on a field.
+    def has_unknown_error_sd(self) -> bool:  # type: ignore[override]  # It depends on a field.
         """Whether the noise has a deviation that is not given."""
         return self.deviation is None
 

@@ -438,7 +438,7 @@ def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
     own = total(second_moment, target)
     # Proposition 15.
-    moment = release_moment(own, plan.moment_noise, generator, mu=plan.mu_of_matrix)
+    moment = release_moment(own, plan.moment_noise, generator, charged_mu=plan.mu_of_matrix)
     path, transform, norm = complete(plan, moment, chain)
     target = map_records(reweighted, target, transform, norm, in_place=True)
     n_blocks = plan.bounds.n_blocks

@@ -729,7 +729,7 @@ class LangevinPlan(Plan):
     def _longer(self):
         """The advice that makes the chain longer."""
         # Where the budget is used up, more steps would only be shorter ones.
-        spent = self.budget.is_private and self.epsilon > 0.99 * self.asked.epsilon
+        spent = self.budget.is_private and self.epsilon > 0.99 * self.requested_budget.epsilon
         if "temperature" in self.fixed and spent:
             return "raise temperature, or leave it 'auto'"
         if "step_size" in self.fixed:

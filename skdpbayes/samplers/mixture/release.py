@@ -126,7 +126,7 @@ class Rounds:
         bound = np.sqrt(budget.sensitivity_factor) * scales.norm * rounding_inflation
         noise = bound / sensitivity_after_rounding(multiplier, sums.size)
         # Proposition 36.
-        sums = release_vector(sums, noise, self.generator, mu=1.0 / multiplier)
+        sums = release_vector(sums, noise, self.generator, charged_mu=1.0 / multiplier)
         self.noisy_sums.append(noisy_statistics(reference, scales, sums, noise))
         self.advance()
 

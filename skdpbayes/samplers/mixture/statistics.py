@@ -82,7 +82,7 @@ class StatisticsReleases:
             seconds = scales[k * (1 + d) :].reshape(k, -1)
             seconds[:, rows != columns] /= np.sqrt(2.0)
         if noise_scale > 0:
-            total = release_vector(total, scales, self.generator, mu=mu)  # Proposition 27.
+            total = release_vector(total, scales, self.generator, charged_mu=mu)  # Proposition 27.
         return Statistics.of_vector(total, components)
 
 

@@ -206,7 +206,9 @@ class LogisticReleases:
         label_sum = -(gradient @ transform).ravel()
         mu = 1.0 / self.plan.label_multiplier
         # Proposition 32.
-        self.label_sum = release_vector(label_sum, self.label_sum_noise, self.generator, mu=mu)
+        self.label_sum = release_vector(
+            label_sum, self.label_sum_noise, self.generator, charged_mu=mu
+        )
         self.advance()
 
     def release(self, point, multiplier, curvature_multiplier=None):
@@ -227,13 +229,13 @@ class LogisticReleases:
         noise = sensitivity_factor * family.score_bound * norm * factor * multiplier
         mu = 1.0 / joint_multiplier(family, multiplier, curvature_multiplier)
         # Propositions 32 and 71.
-        score = release_vector(score, noise, self.generator, mu=mu)
+        score = release_vector(score, noise, self.generator, charged_mu=mu)
         self.noisy_sums.append(NoisyValue(point, score, noise))
         if wanted:
             bound = math.sqrt(sensitivity_factor) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
-            matrix = release_moment(matrix, noise, self.generator, mu=mu, is_joint=True)
+            matrix = release_moment(matrix, noise, self.generator, charged_mu=mu, is_joint=True)
             self.curvatures.append(NoisyValue(point, matrix, noise))
         self.advance()
 
@@ -346,7 +348,7 @@ def release_design(plan, target, generator):
     norm, constant, noise = moment_geometry(plan)
     moment = total(_moment, target, constant, is_weighted)
     mu = 1.0 / plan.moment_multiplier
-    moment = release_moment(moment, noise, generator, mu=mu)  # Proposition 32.
+    moment = release_moment(moment, noise, generator, charged_mu=mu)  # Proposition 32.
     n_records = plan.n_samples
     if is_weighted:  # Records are as many as they count.
         n_records *= 0.5 * largest
@@ -449,10 +451,10 @@ def _released(releases, statistics, norm, clip, multipliers, rounding_inflation)
     )
     of_square = releases.max_weight * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.
-    value = release_vector(sums, noise, releases.generator, mu=paid)
+    value = release_vector(sums, noise, releases.generator, charged_mu=paid)
     # Propositions 73 and 74.
     square = release_vector(
-        np.array([square]), of_square, releases.generator, mu=paid, is_joint=True
+        np.array([square]), of_square, releases.generator, charged_mu=paid, is_joint=True
     )[0]
     return value, noise, square, of_square
 
@@ -520,7 +522,7 @@ class RowReleases:
         matrix = total(weighted_moment, self.target, transform)
         mu = 1.0 / plan.curvature_multiplier
         # Propositions 73 and 76.
-        matrix = release_moment(matrix, noise, self.generator, mu=mu)
+        matrix = release_moment(matrix, noise, self.generator, charged_mu=mu)
         self.advance()
         self.released_curvature = matrix, noise
         return self.released_curvature
@@ -627,13 +629,15 @@ class PoissonReleases(RowReleases):
         )
         noise /= sensitivity_after_rounding(multiplier, max(of_counts.size, of_exposures.size))
         mu = 1.0 / multiplier
-        of_counts = release_vector(of_counts, noise, self.generator, mu=mu)  # Proposition 76.
+        of_counts = release_vector(
+            of_counts, noise, self.generator, charged_mu=mu
+        )  # Proposition 76.
         self.histograms = [of_counts]
         self.histogram_noise = noise
         self.advance()
         if are_exposed:
             # Proposition 76.
-            of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
+            of_exposures = release_vector(of_exposures, noise, self.generator, charged_mu=mu)
             self.histograms.append(of_exposures)
             log_exposures = log_exposures_seen(of_exposures, noise, n_rows)
             self.typical_exposure = typical_exposure(of_exposures, noise, log_exposures)
@@ -852,7 +856,7 @@ class NormalReleases(RowReleases):
         noise /= sensitivity_after_rounding(self.plan.mean_square_multiplier, 1)
         mu = 1.0 / self.plan.mean_square_multiplier
         # Proposition 73.
-        square = release_vector(np.array([square]), noise, self.generator, mu=mu)[0]
+        square = release_vector(np.array([square]), noise, self.generator, charged_mu=mu)[0]
         self._note(point, clip, square, noise)
         mean_square, clip = self.mean_squares[-1], self.mean_squares[-1].clip
         value = max(mean_square.value, 0.0)
@@ -888,7 +892,7 @@ class NormalReleases(RowReleases):
         matrix = total(squares_moment, target, theta, noisy_sum.clip, transform)
         mu = 1.0 / self.plan.meat_multiplier
         # Proposition 73.
-        self.meat = release_moment(matrix, noise, self.generator, mu=mu), noise
+        self.meat = release_moment(matrix, noise, self.generator, charged_mu=mu), noise
         self.advance()
 
     def release_wide_clip(self, residual_sd):

@@ -221,7 +221,7 @@ class ClippedResiduals(Sampler):
             )
         if bounds.n_parameters > LARGEST_NUMBERS_SIZE:
             other = ", or a chain by sampler='auto'"
-            if bounds.family.has_unknown_noise:
+            if bounds.family.has_unknown_error_sd:
                 other = ", or put rare categories together; no other sampler learns the noise of numbers"
             raise ValueError(
                 f"sampler={self.name!r} releases matrices, for up to {LARGEST_NUMBERS_SIZE} coefficients, "

@@ -421,7 +421,7 @@ def test_without_privacy_steps_are_counted_whatever_their_length():
     for options in VARIED:
         made = plan(DPMH, epsilon=math.inf, n_steps=500, **options)
         assert made.n_steps == made.expected_steps == made.clock.total == 500
-        assert made.epsilon == math.inf and made.cost.is_nothing
+        assert made.epsilon == math.inf and made.cost.is_infinite
 
 
 # What is refused

@@ -142,7 +142,7 @@ def test_a_norm_that_is_drawn_first_leaves_the_chain_of_rows():
         2, epsilon=2.0, delta=1e-6, data_norm="auto", max_rows_per_group=3
     )
     plan = found.privacy_plan(5000, 2)
-    assert plan.norm is not None
+    assert plan.bound_release is not None
     assert plan.cost.mu == pytest.approx(6.0 * plan.persons.cost_of_rows.mu)
 
 
