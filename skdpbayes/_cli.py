@@ -406,7 +406,7 @@ def _others():
     compiled = [
         kind
         for kind in samplers_by_name().values()
-        if kind is not Auto and kind.mechanism != "statistics"
+        if kind is not Auto and kind.releases != "statistics"
     ]
     for kind in compiled:
         short = kind(n_steps=_N_STEPS)

@@ -254,7 +254,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
 
     def _model(self, n_features, norm=None):
         """The public numbers of the model, with defaults in place of None."""
-        norm = self._norm(n_features) if norm is None else norm
+        norm = self._clip_norm(n_features) if norm is None else norm
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
         if degrees is None:
             degrees = n_features if self.covariance_type in ("tied", "full") else 1
@@ -357,7 +357,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             at_norm = partial(self._model, table.n_features)
             with charge_and_release_bounds(self, plan, table, model, at_norm) as (model, plan):
                 make, remote = partial(_target, model), partial(remote_mixture, model=model)
-                draws = self._draw(table.target(make, remote), plan)
+                draws = self._run_plan(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")
         if posterior is not None:
             model = posterior.model

@@ -257,9 +257,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         path = super()._sampler()
         return NetworkSampler(path, float(self.calibration)) if self.calibration else path
 
-    def _norm(self, n_features):
+    def _clip_norm(self, n_features):
         if self.data_norm != "auto":
-            return super()._norm(n_features)
+            return super()._clip_norm(n_features)
         if not self.calibration:
             raise ValueError(
                 "data_norm='auto' needs the calibration, which chooses the norm: leave calibration above 0, "
@@ -278,7 +278,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
     def _plan(self, n_samples, n_features, n_classes):
-        self._norm(n_features)  # Plans do not depend on it, but a bad one should be refused here.
+        self._clip_norm(
+            n_features
+        )  # Plans do not depend on it, but a bad one should be refused here.
         sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
         return self._plan_within_budget(bounds, self._public_size(n_samples))
@@ -326,16 +328,16 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             target = make_mlp(
                 table.rows.X,
                 table.rows.labels,
-                self._norm(n_features),
+                self._clip_norm(n_features),
                 sizes,
                 self.activation,
                 float(self.clip_norm),
                 plan.bounds.prior_precision[0],
                 random_start(sizes, public_generator(self.random_state)),
             )
-            self.posterior_samples_ = self._draw(target, plan)
+            self.posterior_samples_ = self._run_plan(target, plan)
         self.classes_ = classes
-        self.data_norm_ = self._norm(n_features)
+        self.data_norm_ = self._clip_norm(n_features)
         self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
         self.activation_ = self.activation
         self.layer_sizes_ = sizes

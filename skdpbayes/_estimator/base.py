@@ -372,7 +372,7 @@ class PrivatePosteriorMixin(Prepaid):
         """Which bounds of responses are released first: "low", "high"."""
         return ()
 
-    def _norm(self, n_features):
+    def _clip_norm(self, n_features):
         """The norm to which rows are clipped."""
         unknown = self.data_norm is None or isinstance(self.data_norm, str)
         norm = np.sqrt(n_features) if unknown else self.data_norm
@@ -436,7 +436,7 @@ class PrivatePosteriorMixin(Prepaid):
             names = [f"x{j}" for j in range(self.n_features_in_)]
         return np.asarray(names, dtype=str)
 
-    def _rehearse(self, X, y=None, planned=True, **params):
+    def _dry_run(self, X, y=None, planned=True, **params):
         """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
 
         The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is
@@ -449,7 +449,7 @@ class PrivatePosteriorMixin(Prepaid):
                 self._plan(table.n_samples, table.n_features, *table.sizes, **largest)
             return table.classes
 
-    def _draw(self, target, plan, shaped=lambda values: values):
+    def _run_plan(self, target, plan, shaped=lambda values: values):
         """Spend the plan, set its public attributes, and return the draws.
 
         ``shaped`` maps rows of sampled coordinates to the form in which they are reported.

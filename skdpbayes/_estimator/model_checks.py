@@ -240,8 +240,8 @@ def _of_responses(moment, draws, model, errors):
     if draws.shape[1] == model.n_features:
         return np.zeros(1), errors
     coefficients = draws[:, :-1]
-    mean = moment[:-1, -1] / moment[-1, -1] * model.column
-    spread = moment[:-1, :-1] / moment[-1, -1] * model.column**2 - np.outer(mean, mean)
+    mean = moment[:-1, -1] / moment[-1, -1] * model.constant_value
+    spread = moment[:-1, :-1] / moment[-1, -1] * model.constant_value**2 - np.outer(mean, mean)
     middle = coefficients.mean(axis=0)
     explained = max(middle @ spread @ middle, 0.0)
     return draws[:, -1] + coefficients @ mean, math.sqrt(explained + errors**2)

@@ -64,7 +64,7 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         return LinearModel(
             family=self._family(*sizes),
             n_features=n_features,
-            norm=self._norm(n_features),
+            norm=self._clip_norm(n_features),
             prior_scale=self.prior_scale,
             intercept_prior_scale=self.intercept_prior_scale,
             constant=constant,
@@ -73,9 +73,9 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
 
     def _plan(self, n_samples, n_features, *sizes, max_sample_weight=None):
         model = self._model(n_features, *sizes, max_sample_weight=max_sample_weight)
-        return self._plan_of(model, n_samples)
+        return self._plan_for_model(model, n_samples)
 
-    def _plan_of(self, model, n_samples):
+    def _plan_for_model(self, model, n_samples):
         return self._plan_within_budget(model.bounds(), self._public_size(n_samples))
 
     # From the table
@@ -130,12 +130,12 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         largest = None if sample_weight is None else float(self.max_sample_weight)
         with self._read(X, y, sample_weight, groups, client, **options) as table:
             model = self._model(table.n_features, *table.sizes, max_sample_weight=largest)
-            plan = self._plan_of(model, table.n_samples)
+            plan = self._plan_for_model(model, table.n_samples)
             with charge_and_release_bounds(self, plan, table, model, model.at_norm) as (
                 model,
                 plan,
             ):
-                draws = self._draw(
+                draws = self._run_plan(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
         warnings = low_ess_warnings(draws, self.plan_)

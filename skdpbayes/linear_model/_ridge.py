@@ -210,9 +210,9 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             raise ValueError(
                 f"target_bounds must be two numbers (low, high), the lower first, or 'auto', got {bounds!r}."
             )
-        return self._within(*map(float, bounds))
+        return self._family_with_bounds(*map(float, bounds))
 
-    def _within(self, low, high):
+    def _family_with_bounds(self, low, high):
         if not self.fit_intercept:
             # Responses are centred at the middle, which has to be 0 without an intercept.
             high = max(abs(low), abs(high))
@@ -232,7 +232,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             )
             half = least
         half = max(half, 8.0 * float(np.spacing(abs(middle))))  # Bounds differ, as doubles.
-        return replace(model, family=self._within(middle - half, middle + half))
+        return replace(model, family=self._family_with_bounds(middle - half, middle + half))
 
     def _noise(self) -> Any:
         return self.noise_samples_

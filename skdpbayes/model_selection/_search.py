@@ -382,7 +382,7 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
     if exposure is not None:
         scorer._check_exposed(candidate)
     if is_private_pipeline(candidate):
-        expected = _rehearse_whole(candidate, plan, X, y, exposure, groups)
+        expected = _dry_run_whole(candidate, plan, X, y, exposure, groups)
     else:
         expected = dry_run(candidate, X, y, fit_params(candidate, exposure, groups))
     n_columns, classes = expected.n_columns, expected.classes
@@ -397,7 +397,7 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
     scorer._check(candidate, classes, None if y is None else test)
 
 
-def _rehearse_whole(candidate, plan, X, y, exposure, groups):
+def _dry_run_whole(candidate, plan, X, y, exposure, groups):
     """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
     params = fit_params(candidate, exposure)
     check_arguments(candidate, params, X, y)

@@ -319,7 +319,7 @@ class LinearModel:
         return self.family.intercept_scale if self.prior_scale is None else self.scale
 
     @property
-    def column(self) -> float:
+    def constant_value(self) -> float:
         """The constant column, 0 for none."""
         if not isinstance(self.constant, str):
             return float(self.constant)
@@ -331,7 +331,7 @@ class LinearModel:
     def prior_precision(self) -> np.ndarray:
         """Precisions of all sampled coordinates."""
         return linear_prior_precision(
-            self.family, self.n_features, self.scale, self.intercept_scale, self.column
+            self.family, self.n_features, self.scale, self.intercept_scale, self.constant_value
         )
 
     def at_norm(self, norm: float) -> Self:
@@ -342,9 +342,9 @@ class LinearModel:
         """The public bounds, which plans may know; raises a ValueError if a number is out of range."""
         return linear_bounds(
             self.family,
-            norm_with_constant(self.norm, self.column),
+            norm_with_constant(self.norm, self.constant_value),
             self.prior_precision,
-            self.column,
+            self.constant_value,
             self.max_weight,
             (self.prior_scale is None, self.intercept_prior_scale is None),
         )
@@ -379,7 +379,7 @@ class LinearModel:
             y,
             self.family,
             self.norm,
-            self.column,
+            self.constant_value,
             self.prior_precision,
             weights,
             self.max_weight,
@@ -397,15 +397,15 @@ class LinearModel:
             count,
             self.family,
             self.norm,
-            self.column,
+            self.constant_value,
             self.prior_precision,
             self.max_weight,
         )
 
     def in_blocks(self, draws: np.ndarray) -> np.ndarray:
         """Sampled coordinates as blocks of coefficients, the intercept last if there is one."""
-        has_intercept = self.column > 0
+        has_intercept = self.constant_value > 0
         draws = draws.reshape(len(draws), -1, self.n_features + has_intercept)
         if has_intercept:
-            draws[:, :, -1] *= self.column
+            draws[:, :, -1] *= self.constant_value
         return draws

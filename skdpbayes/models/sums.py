@@ -19,7 +19,6 @@ import scipy.sparse as sp
 
 from .._errors import suppress_fp_warnings
 from .kernels import logistic_sums, moment, squared_lengths
-from .kernels import moment as moment_of
 from .rows import of_chunks, read_only
 
 # Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
@@ -57,7 +56,7 @@ class Block:
         Of the last column of ``z``, which is left out if this is 0.
     offsets : ndarray of shape (n,) or None
         Of the logits.
-    room : ndarray
+    buffer : ndarray
         For as many doubles as there are entries.
     """
 
@@ -65,14 +64,14 @@ class Block:
     scale: np.ndarray
     constant: float
     offsets: np.ndarray | None
-    room: np.ndarray
+    buffer: np.ndarray
 
     @cached_property
     def doubles(self):
         """Rows in double precision."""
         if self.rows.dtype == np.float64 or not self.is_dense:
             return self.rows.astype(np.float64, copy=False)
-        doubles = self.room[: self.rows.size].reshape(self.rows.shape)
+        doubles = self.buffer[: self.rows.size].reshape(self.rows.shape)
         np.copyto(doubles, self.rows)
         return doubles
 
@@ -149,8 +148,10 @@ def sum_of_blocks(target, of_block):
         starts = range(first, stop, size) or (first,)  # The sums of no rows have a shape, too.
         parts = (slice(k, min(k + size, stop)) for k in starts)
         # Memory that were allocated for every block would be cleared by the system every time.
-        room = np.empty(min(size, stop - first) * length)
-        return reduce(_added, (of_block(part, _block(target, table, part, room)) for part in parts))
+        buffer = np.empty(min(size, stop - first) * length)
+        return reduce(
+            _added, (of_block(part, _block(target, table, part, buffer)) for part in parts)
+        )
 
     return reduce(_added, of_chunks(of_chunk, n, n_chunks, n * length))
 
@@ -167,12 +168,12 @@ def _table(target):
     return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
 
 
-def _block(target, table, part, room):
+def _block(target, table, part, buffer):
     rows, offsets = table[part], getattr(target, "offsets", ())
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     offsets = offsets[part] if len(offsets) else None
-    return Block(rows, target.scale[part], target.constant, offsets, room)
+    return Block(rows, target.scale[part], target.constant, offsets, buffer)
 
 
 @suppress_fp_warnings()
@@ -272,7 +273,7 @@ def _moment(target, transform, factors):
 
     def of_block(part, block):
         weights = target.weights[part] * factors(part, block) ** 2
-        return (moment_of(block.moved(transform), weights),)
+        return (moment(block.moved(transform), weights),)
 
     return sum_of_blocks(target, of_block)[0]
 
@@ -397,11 +398,11 @@ def slope_matrix(family, predicted, weights, rows):
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
     """
     n_blocks, products = family.n_blocks, {}
-    moment = rows.moment if isinstance(rows, Block) else partial(moment_of, rows)
+    moment_with = rows.moment if isinstance(rows, Block) else partial(moment, rows)
     for j, unit in enumerate(np.eye(n_blocks)):
         slopes = family.slope_times(predicted, unit[:, None])
         for i in range(j, n_blocks):
-            products[i, j] = products[j, i] = moment(weights * slopes[i])
+            products[i, j] = products[j, i] = moment_with(weights * slopes[i])
     if n_blocks == 1:
         return products[0, 0]
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])

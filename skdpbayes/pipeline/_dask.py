@@ -25,10 +25,10 @@ from ..privacy.prepaid import UnplannedReleaseError
 from ._steps import children, is_private
 
 
-def fit_steps(pipeline, X, y, params, room=None):
+def fit_steps(pipeline, X, y, params, within_limit=None):
     """Fit the steps of a pipeline on a collection, as the `fit` of scikit-learn's Pipeline does in memory.
 
-    ``room`` maps the columns of the last step of all to those for which it has room.
+    ``within_limit`` maps the columns of the last step of all to those that it can take.
     """
     routed = pipeline._check_method_params(method="fit", props=params)
     for name, step in pipeline.steps[:-1]:
@@ -37,9 +37,9 @@ def fit_steps(pipeline, X, y, params, room=None):
             X = transformed(step, X)
     name, last = pipeline.steps[-1]
     if isinstance(last, Pipeline):
-        fit_steps(last, X, y, routed[name].get("fit") or {}, room)
+        fit_steps(last, X, y, routed[name].get("fit") or {}, within_limit)
     elif _is_step(last):
-        _fit(last, X if room is None else room(X), y, routed[name].get("fit"))
+        _fit(last, X if within_limit is None else within_limit(X), y, routed[name].get("fit"))
 
 
 def _fit(step, X, y, params=None):

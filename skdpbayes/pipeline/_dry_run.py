@@ -78,7 +78,7 @@ def dry_run(step, X, y=None, params=None, fixed=()):
 
     Returns
     -------
-    rehearsal : DryRun
+    result : DryRun
 
     Raises
     ------
@@ -89,7 +89,7 @@ def dry_run(step, X, y=None, params=None, fixed=()):
         check_consistent_length(X, y)
     # The fit itself shows warnings.
     with ignored_warnings(), without_releases():
-        return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
+        return _run(step, X, y, params or {}, frozenset(fixed), "")
 
 
 def labels_of(estimator, y):
@@ -98,27 +98,27 @@ def labels_of(estimator, y):
         estimator = estimator.steps[-1][1]
     # Label encoding does not depend on groups; pass dummies.
     has_persons = getattr(estimator, "max_rows_per_group", None) is not None
-    return _rehearse_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
+    return _run_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
 
 
-def _rehearse(step, X, y, params, fixed, path, before=None):
+def _run(step, X, y, params, fixed, path, before=None):
     """The `DryRun` of a step; ``X`` is None if its columns are not known but for those of ``before``."""
     if step is None or isinstance(step, str):
         return before if X is None and before is not None else DryRun(output=X, fitted=step)
     if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
         if isinstance(step, Pipeline):
-            return _rehearse_pipeline(step, X, y, params, fixed, path, before)
+            return _run_pipeline(step, X, y, params, fixed, path, before)
         if X is not None:
-            return _rehearse_branches(step, X, y, fixed, path)
-        return _rehearse_unknown_branches(step, y, fixed, path, before or DryRun())
+            return _run_branches(step, X, y, fixed, path)
+        return _run_unknown_branches(step, y, fixed, path, before or DryRun())
     if y is None and _needs_labels(step):
         raise ValueError(
             f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
         )
     if X is None:
-        return _rehearse_unknown(step, y, params, fixed, path, before or DryRun())
+        return _run_unknown(step, y, params, fixed, path, before or DryRun())
     if is_private(step):
-        return _rehearse_private(step, X, y, params)
+        return _run_private(step, X, y, params)
     name = path.removesuffix("__")
     if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
         return DryRun(n_columns=_width(X))
@@ -143,7 +143,7 @@ def _refuse_bounds_by_column(step):
         )
 
 
-def _rehearse_unknown(step, y, params, fixed, path, before):
+def _run_unknown(step, y, params, fixed, path, before):
     """The `DryRun` of a step of which only some columns are known beforehand."""
     _refuse_bounds_by_column(step)
     if hasattr(step, "_parameter_constraints"):
@@ -158,7 +158,7 @@ def _rehearse_unknown(step, y, params, fixed, path, before):
             f"{type(step).__name__} takes no sparse rows, and a private encoder before it makes them: set "
             "its sparse_output to False."
         )
-    classes = _rehearse_rows(step, y, params, before.is_sparse)
+    classes = _run_rows(step, y, params, before.is_sparse)
     keeps_private = is_private(step) or leaks(step) or path.removesuffix("__") in fixed
     if not hasattr(step, "transform") or keeps_private:
         return DryRun(classes=classes, is_sparse=before.is_sparse and is_private(step))
@@ -172,11 +172,11 @@ def _rehearse_unknown(step, y, params, fixed, path, before):
     return DryRun(part=part, is_sparse=before.is_sparse)
 
 
-def _rehearse_unknown_branches(step, y, fixed, path, before):
+def _run_unknown_branches(step, y, fixed, path, before):
     """The `DryRun` of branches, of which those of a ColumnTransformer select columns not known yet."""
     keeps_all = isinstance(step, FeatureUnion)
     results = [
-        _rehearse(child, None, y, {}, fixed, f"{path}{name}__", before if keeps_all else None)
+        _run(child, None, y, {}, fixed, f"{path}{name}__", before if keeps_all else None)
         for name, child in children(step)
     ]
     parts = [result.part for result in results]
@@ -184,22 +184,22 @@ def _rehearse_unknown_branches(step, y, fixed, path, before):
     return DryRun(part=np.hstack([np.asarray(part) for part in parts]) if is_known else None)
 
 
-def _rehearse_pipeline(pipeline, X, y, params, fixed, path, before=None):
+def _run_pipeline(pipeline, X, y, params, fixed, path, before=None):
     pipeline._validate_steps()
     routed = pipeline._check_method_params(method="fit", props=params)
     result, fitted = before or DryRun(output=X), []
     for name, step in pipeline.steps:
         named = {} if step is None or isinstance(step, str) else routed[name]
         given = named.get("fit") or named.get("fit_transform") or {}
-        result = _rehearse(step, result.output, y, given, fixed, f"{path}{name}__", result)
+        result = _run(step, result.output, y, given, fixed, f"{path}{name}__", result)
         fitted.append((name, result.fitted))
     return result._replace(fitted=None if result.fitted is None else Pipeline(fitted))
 
 
-def _rehearse_branches(step, X, y, fixed, path):
+def _run_branches(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
     if is_collection(X):
-        return _rehearse_partitions(step, X, y, fixed, path)
+        return _run_partitions(step, X, y, fixed, path)
     branches = clone(step)
     known: list[bool] = []
     errors: list[Exception] = []
@@ -220,12 +220,12 @@ def _rehearse_branches(step, X, y, fixed, path):
     return DryRun(output=output) if all(known) else DryRun(part=output)
 
 
-def _rehearse_partitions(step, X, y, fixed, path):
+def _run_partitions(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion on a collection."""
     branches, known = clone(step), []
 
     def made_up(name, child, part):
-        result = _rehearse(child, part, y, {}, fixed, f"{path}{name}__")
+        result = _run(child, part, y, {}, fixed, f"{path}{name}__")
         known.append(result.fitted is not None)
         return FunctionTransformer(_no_columns) if result.fitted is None else result.fitted
 
@@ -260,17 +260,17 @@ class _Cells(BaseEstimator):
     _reads_collections = True
 
 
-def _rehearse_private(step, X, y, params):
-    if not hasattr(step, "_rehearse"):
+def _run_private(step, X, y, params):
+    if not hasattr(step, "_dry_run"):
         # An estimator from elsewhere, of which only plans are known.
         return DryRun(n_columns=_width(X))
     step_copy = clone(step)
     _check_arguments(step_copy, X, y, params)
     if hasattr(step_copy, "transform"):
-        if not step_copy._rehearse(X, y, **params):
+        if not step_copy._dry_run(X, y, **params):
             return DryRun(is_sparse=getattr(step, "sparse_output", False))
         return DryRun(output=step_copy.transform(X), fitted=step_copy)
-    return DryRun(n_columns=_width(X), classes=step_copy._rehearse(X, y, **params))
+    return DryRun(n_columns=_width(X), classes=step_copy._dry_run(X, y, **params))
 
 
 def _check_arguments(step, X, y, params):
@@ -281,9 +281,9 @@ def _check_arguments(step, X, y, params):
         raise TypeError(f"{type(step).__name__}.fit() {error}") from None
 
 
-def _rehearse_rows(step, y, params, is_sparse=False):
+def _run_rows(step, y, params, is_sparse=False):
     """The labels of an estimator that gets rows of unknown columns."""
-    if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
+    if y is None or hasattr(step, "transform") or not hasattr(step, "_dry_run"):
         return None
     if is_collection(y):
         from .._data.dask_partitions import map_blocks
@@ -291,7 +291,7 @@ def _rehearse_rows(step, y, params, is_sparse=False):
         X = map_blocks(_made_up_column, y)  # Labels stay where they are.
     else:
         X = _made_up_column(y, is_sparse)
-    return clone(step)._rehearse(X, y, planned=False, **params)
+    return clone(step)._dry_run(X, y, planned=False, **params)
 
 
 def _made_up_column(y, is_sparse=False):
@@ -327,7 +327,7 @@ def _has_transform(stand_in):
 
 
 class _StandIn(BaseEstimator):
-    """A branch that is rehearsed where it would be fitted; it notes whether its columns are known."""
+    """A branch that is run on a copy where it would be fitted; it notes whether its columns are known."""
 
     def __init__(self, step, path, fixed, known, errors):
         self.step = step
@@ -344,7 +344,7 @@ class _StandIn(BaseEstimator):
 
     def fit_transform(self, X, y=None):
         try:
-            result = _rehearse(self.step, X, y, {}, self.fixed, self.path)
+            result = _run(self.step, X, y, {}, self.fixed, self.path)
         except Exception as error:
             self.errors.append(error)  # It quotes no cell.
             raise

@@ -37,6 +37,7 @@ from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.prepaid import authorizations
 from ..privacy.release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
+from ._column_limit import fit_within_limit
 from ._dask import OnPartitions, fit_steps, refusal, transformed
 from ._dry_run import dry_run, labels_of
 from ._plan import (
@@ -48,7 +49,6 @@ from ._plan import (
     tell_of_steps,
 )
 from ._report import about_of_private, account_of_private
-from ._room import fit_with_room
 from ._steps import (
     leaks,
     names_within,
@@ -638,7 +638,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     def _step_budgets_set(self, plan):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
         steps = self.get_params()
-        given = [(steps[path], part) for path, part in plan.steps.items()]
+        given = [(steps[path], part) for path, part in plan.step_budgets.items()]
         given_budgets = []
         for step, (epsilon, delta) in given:
             settings = {"epsilon": epsilon, "delta": delta}
@@ -654,7 +654,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         finally:
             # A fit may have put fitted copies in the places of steps.
             steps = self.get_params()
-            for (step, values), path in zip(given_budgets, plan.steps, strict=True):
+            for (step, values), path in zip(given_budgets, plan.step_budgets, strict=True):
                 for estimator in (step, steps[path]):
                     estimator.set_params(**values)
 
@@ -667,8 +667,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             paid = authorizations(self._paid_steps(plan, firsts))
             fit = partial(sanitize_errors, super().fit, on_error=self._without_cells)
             with charges_beside() as beside, paid, names_within(self):
-                if plan.room is not None:
-                    fit_with_room(self, plan.room, X, y, params, fit)
+                if plan.column_limit is not None:
+                    fit_within_limit(self, plan.column_limit, X, y, params, fit)
                 elif is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
@@ -719,7 +719,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         steps = self.get_params()
         return [
             (steps[path], cost, firsts if path in plan.of_one_row else None)
-            for path, cost in plan.costs.items()
+            for path, cost in plan.step_costs.items()
         ]
 
 

@@ -23,8 +23,8 @@ from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, war
 from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.units import Persons, plan_for_persons, row_relation_and_distance
+from ._column_limit import ColumnLimit, column_limit_of_last
 from ._report import account_of_plan, costs_of_steps, described, leaves
-from ._room import Room, room_of_last
 from ._steps import (
     is_free,
     leaks,
@@ -267,7 +267,7 @@ def step_warnings(spending, parts, n_samples, n_persons=None):
 
 def _step_of(text, plan):
     """The path of the step that a warning of a plan is of, or None."""
-    return next((path for path in plan.steps if text.startswith(f"{path}: ")), None)
+    return next((path for path in plan.step_budgets if text.startswith(f"{path}: ")), None)
 
 
 def emit_plan_warnings(plan, steps):
@@ -307,9 +307,9 @@ class PipelinePlan(PlannedRelease):
         What all steps spend together, whatever the rows hold.
     n_samples : int
         The public size of the table.
-    steps : dict of {str: (float, float)}
+    step_budgets : dict of {str: (float, float)}
         Epsilon and delta of each spending step; with ``persons``, those for rows that it is given.
-    costs : dict of {str: PrivacyCost}
+    step_costs : dict of {str: PrivacyCost}
         What is charged for each spending step; with ``persons``, for rows.
     warnings : tuple of str
         What to know before running it.
@@ -320,7 +320,7 @@ class PipelinePlan(PlannedRelease):
     data_norm : float or None, default=None
         The length of the longest row that can reach the last step, which a fit gives to it as ``data_norm``;
         None if the last step has its own, or if no step before it bounds rows.
-    room : Room or None, default=None
+    column_limit : ColumnLimit or None, default=None
         How many columns the last step can take, where encoders may find more categories: the rarest are then
         put together. None is any number, or that the number of columns is known.
     of_one_row : tuple of str, default=()
@@ -334,13 +334,13 @@ class PipelinePlan(PlannedRelease):
     budget: Budget
     cost: PrivacyCost
     n_samples: int
-    steps: dict[str, tuple[float, float]]
-    costs: dict[str, PrivacyCost]
+    step_budgets: dict[str, tuple[float, float]]
+    step_costs: dict[str, PrivacyCost]
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
     failure_is_of_persons: bool = False
     data_norm: float | None = None
-    room: Room | None = None
+    column_limit: ColumnLimit | None = None
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -353,16 +353,16 @@ class PipelinePlan(PlannedRelease):
     @property
     def cost_of_single_row_steps(self) -> PrivacyCost:
         """The cost for a row of the steps that read one row of each person."""
-        return self._cost_of([path for path in self.costs if path in self.of_one_row])
+        return self._cost_of([path for path in self.step_costs if path in self.of_one_row])
 
     @property
     def cost_of_all_rows(self) -> PrivacyCost:
         """The cost for a row of the other steps."""
-        return self._cost_of([path for path in self.costs if path not in self.of_one_row])
+        return self._cost_of([path for path in self.step_costs if path not in self.of_one_row])
 
     def _cost_of(self, paths):
         nothing = PrivacyCost(self.budget.neighboring_relation)
-        return sum((self.costs[path] for path in paths), nothing)
+        return sum((self.step_costs[path] for path in paths), nothing)
 
     def changed(self, **fields: Any) -> Self:
         """A plan with other fields; the caller vouches for their cost."""
@@ -385,19 +385,21 @@ class PipelinePlan(PlannedRelease):
         return "Pipeline plan"
 
     def _lines(self):
-        ends = self.steps
+        ends = self.step_budgets
         if self.persons is not None:
             costs = costs_of_steps(self)
             ends = {name: (cost.epsilon(self.delta), self.delta) for name, cost in costs.items()}
         steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in ends.items()]
         if self.data_norm is not None:
-            last = list(self.steps)[-1]
+            last = list(self.step_budgets)[-1]
             steps.append(
                 ("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}")
             )
-        if self.room is not None:
-            last = list(self.steps)[-1]
-            steps.append(("at most", f"{self.room.n_columns:,} columns, which {last} can take"))
+        if self.column_limit is not None:
+            last = list(self.step_budgets)[-1]
+            steps.append(
+                ("at most", f"{self.column_limit.n_columns:,} columns, which {last} can take")
+            )
         return super()._lines() + steps
 
     def _width(self, names):
@@ -483,11 +485,11 @@ def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
     )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     return plan.changed(
-        warnings=plan.warnings + step_warnings(spending, plan.steps, n_samples, n_persons),
+        warnings=plan.warnings + step_warnings(spending, plan.step_budgets, n_samples, n_persons),
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
         data_norm=norm,
-        room=room_of_last(pipeline, plan, spending, n_columns, header, labels)
+        column_limit=column_limit_of_last(pipeline, plan, spending, n_columns, header, labels)
         if width is None
         else None,
     )
@@ -563,8 +565,8 @@ def _split(shares, spending, n_samples, warnings, cheaper, budget):
         budget=budget,
         cost=sum(costs.values(), nothing),
         n_samples=n_samples,
-        steps=steps,
-        costs=costs,
+        step_budgets=steps,
+        step_costs=costs,
         warnings=warnings,
         of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),

@@ -174,7 +174,7 @@ def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
 def costs_of_steps(plan: Any) -> dict[str, Any]:
     """The cost of each step for what the plan protects: rows, or persons."""
     if plan.persons is None:
-        return dict(plan.costs)
+        return dict(plan.step_costs)
     relation = between_rows(plan.requested_budget.neighboring_relation)
     _, count = row_relation_and_distance(relation, plan.persons.max_rows)
     hidden = plan.failure_is_of_persons
@@ -182,7 +182,7 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
         path: cost_for_persons(
             cost, relation, 1 if path in plan.of_one_row else count, failure_is_of_persons=hidden
         )
-        for path, cost in plan.costs.items()
+        for path, cost in plan.step_costs.items()
     }
 
 
@@ -192,7 +192,7 @@ def _noted(steps, plan):
     for step in steps:
         if step.name in plan.of_one_row:
             step = step._replace(note=_OF_ONE_ROW)
-        if plan.data_norm is not None and step.name == list(plan.steps)[-1]:
+        if plan.data_norm is not None and step.name == list(plan.step_budgets)[-1]:
             norm = Disclosure(LONGEST_ROW, as_json(plan.data_norm), "steps")
             facts = tuple(norm if fact.what == LONGEST_ROW else fact for fact in step.about.facts)
             step = step._replace(about=step.about._replace(facts=facts))

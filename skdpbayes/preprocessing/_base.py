@@ -106,7 +106,7 @@ class PrivateTransformerMixin(Prepaid):
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         return self._plan(n_samples, int(n_features), budget)
 
-    def _rehearse(self, X, y=None):
+    def _dry_run(self, X, y=None):
         """Do what a fit does before it is charged, on a copy, and learn made-up values instead of a release.
 
         The estimator has ``_read``, which validates what `fit` is given, ``_prepared``, which returns what

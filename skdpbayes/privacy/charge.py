@@ -1,6 +1,6 @@
 """What every release passes before it reads a record.
 
-    ceiling -> authorization, or nothing to pay -> rehearsal, tools around it -> every active ledger
+    ceiling -> authorization, or nothing to pay -> dry run, tools around it -> every active ledger
 
 A plan that costs more than its budget is refused. What a larger plan has paid for is not charged again. The
 rest is charged to all ledgers or to none.

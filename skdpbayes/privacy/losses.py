@@ -684,8 +684,8 @@ _DIGEST_BITS = 256
 class _Kept:
     """Distributions by what they are of, the latest ones, up to a number of bytes."""
 
-    def __init__(self, room):
-        self.room, self.used = room, 0
+    def __init__(self, capacity):
+        self.capacity, self.used = capacity, 0
         self._found: OrderedDict = OrderedDict()
         self._lock = threading.Lock()
 
@@ -702,10 +702,10 @@ class _Kept:
         """Keep a distribution, and forget those that were not asked for longest."""
         size = 8 * (len(key[0]) + sum(getattr(pmf, "size", 0) for pmf in vars(losses).values()))
         with self._lock:
-            if key not in self._found and size <= self.room:
+            if key not in self._found and size <= self.capacity:
                 self._found[key] = losses, size
                 self.used += size
-            while self.used > self.room:
+            while self.used > self.capacity:
                 _, (_, freed) = self._found.popitem(last=False)
                 self.used -= freed
 

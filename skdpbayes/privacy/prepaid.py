@@ -27,7 +27,7 @@ else:  # Estimators derive from it themselves.
     _Base = object
 
 _KEPT = "_authorization"
-_is_dry_run = ContextVar("is_rehearsal", default=False)
+_is_dry_run = ContextVar("is_dry_run", default=False)
 
 
 class UnplannedReleaseError(ValueError):

@@ -27,15 +27,14 @@ from .gibbs import Gibbs
 from .langevin import SGHMC
 from .langevin.fisher import SGFS, FisherPlan
 from .statistics import ClippedResiduals, NoiseAware
-from .statistics import sampler as clipped_residuals
-from .statistics import sampler as noise_aware
+from .statistics.sampler import is_default_for_labels, is_default_for_numbers
 
 __all__ = ["Auto"]
 
 # Samplers of posteriors given statistics, each with the function that tells whether it is for some bounds.
 _POSTERIORS = (
-    (NoiseAware, noise_aware.is_default_for_labels),
-    (ClippedResiduals, clipped_residuals.is_default_for_numbers),
+    (NoiseAware, is_default_for_labels),
+    (ClippedResiduals, is_default_for_numbers),
 )
 
 # The choice if no posterior given statistics is for a target.

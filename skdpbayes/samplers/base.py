@@ -57,8 +57,8 @@ def _named_samplers():
     for module in iter_modules(import_module(_PACKAGE).__path__):
         if module.name.startswith("_"):
             continue
-        room = import_module(f"{_PACKAGE}.{module.name}")
-        for kind in (getattr(room, name) for name in getattr(room, "__all__", ())):
+        submodule = import_module(f"{_PACKAGE}.{module.name}")
+        for kind in (getattr(submodule, name) for name in getattr(submodule, "__all__", ())):
             if isinstance(vars(kind).get("name"), str):
                 yield kind.name, kind
 
@@ -242,8 +242,8 @@ class Sampler(BaseEstimator):
         one number for each draw.
     families : tuple of type
         Families of linear models that it takes; none stands for all.
-    mechanism : {"steps", "statistics"}
-        What it releases: the steps of a chain, or statistics from which draws follow.
+    releases : {"iterates", "statistics"}
+        What it releases: iterates of a chain, or noisy statistics from which draws follow.
     has_rounds_of_mixtures : bool
         Whether mixtures are drawn for it by the package's rounds of statistics, and not by plans of its own.
     wants_equal_precisions : bool
@@ -251,9 +251,10 @@ class Sampler(BaseEstimator):
     takes_weights : bool
         Whether records may have weights.
     is_calibrated : bool
-        Whether draws are, under privacy, a posterior that knows what privacy hides.
+        Whether draws under privacy condition on the noisy releases (noise-aware), so that intervals include
+        the noise.
     is_whitened : bool
-        Whether it takes coordinates in which the posterior is round, so that no chain needs fewer steps.
+        Whether it samples in whitened coordinates, in which a chain needs the fewest steps.
     needs_delta : bool
         Whether it needs a delta above 0.
     proof : str
@@ -263,7 +264,7 @@ class Sampler(BaseEstimator):
     name = "sampler"
     targets = frozenset({"linear", "network"})
     families: tuple[type, ...] = ()
-    mechanism = "steps"
+    releases = "iterates"
     has_rounds_of_mixtures = False
     wants_equal_precisions = True
     takes_weights = False
@@ -318,7 +319,7 @@ class Sampler(BaseEstimator):
         # A copy, because an option that is itself a sampler may be given other options later.
         options = tuple(clone(self).get_params(deep=False).items())
         kind: Any = type(self)
-        return _planned(kind, options, bounds, n_samples, budget, n_draws)
+        return _cached_plan(kind, options, bounds, n_samples, budget, n_draws)
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         """Do what `plan` does, the numbers being in range; the results are cached."""
@@ -420,7 +421,7 @@ class TemperedSampler(Sampler):
 
 
 @lru_cache(maxsize=512)
-def _planned(sampler_class, options, bounds, n_samples, budget, n_draws):
+def _cached_plan(sampler_class, options, bounds, n_samples, budget, n_draws):
     # The plan has a sampler of its own, because the user's may be given other options later.
     plan = freeze_sampler(sampler_class(**dict(options)))._plan(bounds, n_samples, budget, n_draws)
     fixed = {**dict(options), "n_draws": n_draws}

@@ -82,7 +82,7 @@ def test_what_cannot_be_looked_into_is_named(tmp_path):
     (tmp_path / "rows").write_text("1")
     with (tmp_path / "rows").open() as one, (tmp_path / "rows").open() as other:
         result = compare_objects(Holder(one), Holder(other))
-    assert result.unseen == [".what_ (_io.TextIOWrapper)"] and not result.differing
+    assert result.not_inspected == [".what_ (_io.TextIOWrapper)"] and not result.differing
     assert compare_objects(Holder(Lock()), Holder(Lock())) == ([], [], [])
 
 

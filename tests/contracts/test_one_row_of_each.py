@@ -199,9 +199,9 @@ def test_the_last_step_reads_all_rows_that_are_kept():
     plan = pipe.privacy_plan(400, 1)
     assert plan.of_one_row == ("dpimputer",)
     costs = costs_of_steps(plan)
-    assert costs["dpimputer"].decisions == plan.costs["dpimputer"].decisions
+    assert costs["dpimputer"].decisions == plan.step_costs["dpimputer"].decisions
     assert costs["dpquantilescaler"].epsilon(0.0) == pytest.approx(
-        2 * M * plan.costs["dpquantilescaler"].epsilon(0.0)
+        2 * M * plan.step_costs["dpquantilescaler"].epsilon(0.0)
     )
 
 

@@ -257,7 +257,7 @@ def test_a_pipeline_charges_for_it_exactly(table):
     own, before = pipe[-1].privacy_cost_, pipe[0].privacy_cost_
     assert 1.99 < pipe.spent_epsilon_ <= 2.0
     assert (own + before).epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-4)
-    paid = pipe.plan_.costs["dpbayesianlogisticregression"]
+    paid = pipe.plan_.step_costs["dpbayesianlogisticregression"]
     assert len(paid.decisions) == 1 and not paid.pure_events
     assert (
         dominates(paid, own) and not dominates(paid, own + own) and not dominates(own, paid + own)
@@ -270,6 +270,8 @@ def test_a_last_step_with_few_rows_is_charged_for_any_width(n_samples):
     columns = make_column_transformer((DPQuantileScaler(), [0]), (encoder, [1]))
     last = logistic(sampler="sghmc", prior_scale=0.05)
     plan = make_private_pipeline(columns, last, epsilon=1.0, delta=1e-5).privacy_plan(n_samples, 2)
-    epsilon, delta = plan.steps["dpbayesianlogisticregression"]
+    epsilon, delta = plan.step_budgets["dpbayesianlogisticregression"]
     wide = last.set_params(epsilon=epsilon, delta=delta).privacy_plan(n_samples, 301)
-    assert wide.cost.mu <= plan.costs["dpbayesianlogisticregression"].mu and plan.epsilon <= 1.0
+    assert (
+        wide.cost.mu <= plan.step_costs["dpbayesianlogisticregression"].mu and plan.epsilon <= 1.0
+    )

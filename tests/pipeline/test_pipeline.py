@@ -93,7 +93,7 @@ def test_the_last_step_gets_all_where_nothing_else_spends():
         BoundedScaler(-1, 1), DPImputer(), Cheap(), epsilon=0.5, delta=1e-5
     )
     plan = pipe.privacy_plan(N, 4)
-    assert list(plan.steps) == ["cheap"]
+    assert list(plan.step_budgets) == ["cheap"]
     assert plan.epsilon == pytest.approx(0.5, rel=1e-3) and plan.epsilon <= 0.5
 
 
@@ -105,7 +105,7 @@ def test_shares_decide_who_gets_what():
             for s in (0.1, 0.5)
         )
     ]
-    assert plans[0].costs["cheap"].mu > plans[1].costs["cheap"].mu
+    assert plans[0].step_costs["cheap"].mu > plans[1].step_costs["cheap"].mu
     for plan in plans:
         assert 0.998 <= plan.epsilon <= 1.0
     with pytest.raises(ValueError, match="shares must have"):
@@ -390,7 +390,7 @@ class Narrow(Cheap):
         self.privacy_plan(*np.shape(X), len(np.unique(y)))
         return super().fit(X, y)
 
-    def _rehearse(self, X, y, planned=True):
+    def _dry_run(self, X, y, planned=True):
         return np.unique(y)
 
 
@@ -432,7 +432,7 @@ def test_categories_for_which_there_is_no_room_are_put_together(name):
         ROOMS[name](), behind, Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5
     )
     plan = pipe.privacy_plan(*X.shape)
-    assert plan.room.n_columns == 60 and "at most   60 columns" in str(plan)
+    assert plan.column_limit.n_columns == 60 and "at most   60 columns" in str(plan)
     with PrivacyLedger(200.0, 1e-4) as ledger, warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="The fit is complete.*can be used") as caught:
@@ -574,10 +574,10 @@ def encoded(final, **options):
 def test_a_cost_of_another_form_at_the_columns_to_come_is_planned_for(frame):
     X, y = frame
     pipe = encoded(Other(random_state=0), strict=True).fit(X[["region"]], y)
-    assert not pipe.plan_.costs["other"].is_gaussian and pipe.spent_epsilon_ <= 1.0
+    assert not pipe.plan_.step_costs["other"].is_gaussian and pipe.spent_epsilon_ <= 1.0
     spent = pipe[0].privacy_cost_ + pipe[-1].privacy_cost_
     assert spent.epsilon(1e-5) <= pipe.spent_epsilon_ * (1 + 1e-6)
-    assert encoded(Cheap()).privacy_plan(N, 1).costs["cheap"].is_gaussian
+    assert encoded(Cheap()).privacy_plan(N, 1).step_costs["cheap"].is_gaussian
 
 
 class Pure(Cheap):

@@ -75,7 +75,7 @@ def test_a_plan_for_persons_costs_what_the_theorems_say(relation):
     assert cost.failure_probability == of_rows.failure_probability > 0
     assert len(cost.decisions) == 1 and cost.decisions == of_rows.decisions
     assert 19.0 < plan.epsilon <= 20.0
-    assert sum(plan.costs.values(), PrivacyCost("add_or_remove_one")) == of_rows
+    assert sum(plan.step_costs.values(), PrivacyCost("add_or_remove_one")) == of_rows
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 40])
@@ -213,12 +213,12 @@ def test_a_report_tells_what_each_step_costs_a_person(k):
     pipe = pipeline(k).fit(FRAME, Y, groups=WHO)
     report = privacy_report(pipe)
     paid = {step["name"]: step["epsilon"] for step in report["steps"] if step["role"] == "charged"}
-    assert set(paid) == set(pipe.plan_.costs)
+    assert set(paid) == set(pipe.plan_.step_costs)
     assert max(paid.values()) < pipe.spent_epsilon_ < sum(paid.values())
     encoder = next(name for name in paid if name.endswith("text"))
     assert ("one row of each person" in report.to_markdown()) == (k > 1)
     steps = 1 if k == 1 else 2 * k
-    of_rows = pipe.plan_.costs[encoder]
+    of_rows = pipe.plan_.step_costs[encoder]
     exact = PrivacyCost(
         "replace_one_person", mu=steps * of_rows.mu, failure_probability=of_rows.failure_probability
     )
@@ -237,7 +237,7 @@ def test_a_printed_plan_tells_what_each_step_costs_a_person(k):
         if step["role"] == "charged":
             assert f"{step['name']}  epsilon = {step['epsilon']:.4g}, delta = 1e-05" in printed
             for_rows = k == 1 or step["name"] in plan.of_one_row
-            assert for_rows or step["epsilon"] > (2 * k - 1) * plan.steps[step["name"]][0]
+            assert for_rows or step["epsilon"] > (2 * k - 1) * plan.step_budgets[step["name"]][0]
 
 
 @pytest.mark.parametrize("k, said", [(1, "3,000 rows"), (K, "at most 9,000 rows (planned)")])

@@ -43,7 +43,7 @@ def test_a_plan_has_the_warnings_of_its_steps_by_name():
     text, last = plan.warnings
     assert text.startswith(FAR) and text in str(plan)
     assert last.startswith("dpbayesianlogisticregression: noise hides how much any column varies")
-    epsilon, delta = plan.steps["dpquantilescaler"]
+    epsilon, delta = plan.step_budgets["dpquantilescaler"]
     (own,) = DPQuantileScaler(epsilon=epsilon, delta=delta).privacy_plan(N, 4).warnings
     assert text == f"dpquantilescaler: {own}"
     assert scaled().privacy_plan(10_000, 4).warnings == ()

@@ -116,7 +116,7 @@ def test_every_step_has_its_share_and_the_source_of_its_bounds(fitted):
     assert report["summary"]["protected"]["rows"]["number"] == N
     assert report["summary"]["spent"]["epsilon"] == model.spent_epsilon_
     assert report["summary"]["verdict"] == "if_signed"
-    assert [one["step"] for one in report["details"]["releases"]] == list(model.plan_.steps)
+    assert [one["step"] for one in report["details"]["releases"]] == list(model.plan_.step_budgets)
 
 
 def test_what_a_plan_says_of_steps_is_said_before_a_row_is_read():

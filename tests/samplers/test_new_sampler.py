@@ -46,7 +46,7 @@ class OfMixtures(Prior):
     """One of mixtures: it takes their public numbers, and draws what canonical parameters are."""
 
     name = "of_mixtures"
-    mechanism = "statistics"
+    releases = "statistics"
     targets = frozenset({"mixture"})
 
     def plan(self, model, n_samples, budget, *, n_draws=None):

@@ -41,7 +41,7 @@ class OverdampedSteps(NamedTuple):
     rate: float
     spacing: float
     box: float
-    anew: bool
+    restarts_at_draw: bool
 
 
 @CompiledCore
@@ -55,7 +55,7 @@ def _advance_overdamped(oracle, generator, theta, steps, first, stop, kept, draw
         draw += 1
     for k in range(first, stop):
         estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
-        begun = kept[draw - 1] + 1 if steps.anew and draw > 0 else 0
+        begun = kept[draw - 1] + 1 if steps.restarts_at_draw and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * step * steps.temperature)
         # Propositions 3 and 8.
@@ -66,11 +66,11 @@ def _advance_overdamped(oracle, generator, theta, steps, first, stop, kept, draw
         if draw < kept.size and kept[draw] == k:
             for j in range(theta.size):
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
-                if steps.anew:
+                if steps.restarts_at_draw:
                     # Beyond, a drift that was cut would show.
                     draws[draw, j] = min(max(draws[draw, j], -2.0 * steps.box), 2.0 * steps.box)
                     moved[j] = steps.spacing * np.rint(draws[draw, j] / steps.spacing)
-            if steps.anew:
+            if steps.restarts_at_draw:
                 reshuffle_batches(batch)
             draw += 1
         # Assigning to a slice would compile the text of an error about shapes, for two seconds.
@@ -99,7 +99,7 @@ def run_overdamped(plan, target, generator, verbose, start=None):
         rate=plan.sampling_rate,
         spacing=spacing,
         box=box,
-        anew=plan.hides_path,
+        restarts_at_draw=plan.hides_path,
     )
     records = plan.sampling_rate * plan.n_samples
     n_batches = plan.n_batches if plan.hides_path and plan.sampling_rate < 1 else None

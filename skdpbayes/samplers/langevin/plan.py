@@ -199,7 +199,7 @@ def thermostat_gain(friction, temperature):
 #
 #     m(tau) = tau lambda_min,      M(tau) = n B + tau lambda_max
 #
-# for a posterior at temperature ``tau`` of which nothing is known but its bounds. Other rooms have
+# for a posterior at temperature ``tau`` of which nothing is known but its bounds. Other coordinates have
 # geometries of their own: of whitened rows, of gradients that are clipped.
 
 
@@ -302,7 +302,7 @@ class Release(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chain:
+class ScheduleProblem:
     """The problem of a schedule: public numbers, and the objects that know more about them.
 
     Attributes

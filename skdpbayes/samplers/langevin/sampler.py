@@ -32,11 +32,11 @@ from ..plan import check_plan_matches_target, number_of_draws
 from .cost import AllIterates, LastIterate
 from .plan import BURN_IN as CLIPPED_BURN_IN
 from .plan import (
-    Chain,
     ClippedGeometry,
     LangevinPlan,
     Overdamped,
     PriorGeometry,
+    ScheduleProblem,
     Thermostat,
     Underdamped,
     batch_trace,
@@ -246,7 +246,7 @@ class LangevinSampler(TemperedSampler):
         goal = relaxations[0 if budget.is_private else 1]
         bounds, n_samples = geometry.bounds, geometry.n_samples
         step_size = resolve_auto(self.step_size)
-        return Chain(
+        return ScheduleProblem(
             bounds=bounds,
             n_samples=n_samples,
             budget=budget,

@@ -217,7 +217,9 @@ class Walk(NamedTuple):
 
 
 @CompiledCore
-def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, draws, chunks, loop):
+def _advance(
+    oracle, generator, theta, state, walk, privacy_filter, first, stop, marks, draws, chunks, loop
+):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta`` and on the chain's record."""
     proposal = np.empty(theta.size)
     potential = prior_potential(oracle, theta)
@@ -227,8 +229,10 @@ def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, d
         distance = propose(
             generator, theta, walk.step_size * state[_SCALE], walk.gaussian, proposal
         )
-        charge = clock.coefficient * distance**2 if clock.coefficient > 0.0 else 1.0
-        if state[_SPENT] + charge > clock.total:
+        charge = (
+            privacy_filter.coefficient * distance**2 if privacy_filter.coefficient > 0.0 else 1.0
+        )
+        if state[_SPENT] + charge > privacy_filter.total:
             state[_OVER] = 1.0
             break
         state[_SPENT] += charge
@@ -250,9 +254,9 @@ def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, d
             potential = proposed
             for j in range(theta.size):
                 theta[j] = proposal[j]
-        if clock.target_acceptance > 0.0 and state[_SPENT] < clock.burn_in_end:
+        if privacy_filter.target_acceptance > 0.0 and state[_SPENT] < privacy_filter.burn_in_end:
             gain = (state[_STEPS] + _PATIENCE) ** -0.6
-            scale = state[_SCALE] * math.exp(gain * (accepted - clock.target_acceptance))
+            scale = state[_SCALE] * math.exp(gain * (accepted - privacy_filter.target_acceptance))
             state[_SCALE] = min(max(scale, 1.0 / LARGEST_CHANGE), LARGEST_CHANGE)
         while state[_DRAWN] < marks.size and state[_SPENT] >= marks[int(state[_DRAWN])]:
             for j in range(theta.size):
@@ -282,7 +286,7 @@ def run_metropolis(plan, target, generator, verbose):
     work = plan.sampling_rate * plan.n_samples * theta.size if plan.batch_ratio == 0 else 0.0
     run_in_blocks(
         lambda first, stop, loop: _advance(
-            oracle, generator, theta, state, walk, plan.clock, first, stop, *fixed, loop
+            oracle, generator, theta, state, walk, plan.privacy_filter, first, stop, *fixed, loop
         ),
         plan,
         2.0 * work,

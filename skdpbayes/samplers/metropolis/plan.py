@@ -1,9 +1,9 @@
 """Plans for Metropolis-Hastings: what a step costs, how often it accepts, and the quickest affordable walk.
 
-A chain's clock counts what its accept/reject decisions cost. With steps of one length all cost the same, and
-the clock counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it counts
-zCDP of every step as it is proposed, and ends the chain before its total would be passed: a privacy filter
-(Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
+A chain's privacy filter adds up what its accept/reject decisions cost. With steps of one length all cost the
+same, and the filter counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it
+counts zCDP of every step as it is proposed, and ends the chain before its total would be passed: a privacy
+filter (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
 """
 
 import math
@@ -39,8 +39,8 @@ _SHORT_SHARE = 0.85
 LARGEST_CHANGE = 4.0
 
 
-class Clock(NamedTuple):
-    """The charge of a step, and the end of the chain.
+class PrivacyFilter(NamedTuple):
+    """The charge of a step, and the total at which the chain ends: a privacy filter.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class MetropolisPlan(Plan):
         ``n a / lambda_T`` of the Poisson batch; 0 takes the whole table.
     adapt_step_size : bool
         Whether the step size follows the accept/reject decisions of the burn-in.
-    clock : Clock
+    privacy_filter : Clock
         What is charged, and when the chain ends.
     expected_acceptance : float
         Share of proposals that a typical posterior accepts.
@@ -91,7 +91,7 @@ class MetropolisPlan(Plan):
     wanted_relaxations : float
         How often it should at least.
     expected_steps : int
-        How many steps are expected where the clock decides.
+        How many steps are expected where the privacy filter decides.
     advice : str
         What else to try, if the budget moves too little.
     """
@@ -102,7 +102,7 @@ class MetropolisPlan(Plan):
     noise_variance: float
     batch_ratio: float
     adapt_step_size: bool
-    clock: Clock
+    privacy_filter: PrivacyFilter
     expected_acceptance: float
     typical_deviation: float
     relaxations: float
@@ -158,10 +158,10 @@ class MetropolisPlan(Plan):
 
     def draw_marks(self):
         """The times at which draws are kept: evenly spaced after burn-in."""
-        spacing = (self.clock.total - self.clock.burn_in_end) / self.n_draws
-        marks = self.clock.burn_in_end + spacing * np.arange(1, self.n_draws + 1)
+        spacing = (self.privacy_filter.total - self.privacy_filter.burn_in_end) / self.n_draws
+        marks = self.privacy_filter.burn_in_end + spacing * np.arange(1, self.n_draws + 1)
         # Sums of many charges fall short of the total by rounding.
-        return np.minimum(marks, self.clock.total) * (1 - 1e-9)
+        return np.minimum(marks, self.privacy_filter.total) * (1 - 1e-9)
 
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
@@ -256,7 +256,7 @@ class Kernel:
         self.on_batches, self.relation, self.n = on_batches, relation, n_samples
         self.noisy = noisy and private
         self.rule = "metropolis" if noisy or not private else "barker"
-        self.sides = sensitivity_factor(relation)
+        self.sensitivity_factor = sensitivity_factor(relation)
 
     def acceptance(self, deviation):
         """The share of proposals that is accepted, given the deviation of the log ratio."""
@@ -282,7 +282,7 @@ class Kernel:
 
     def _shift(self, bound, noise_variance):
         """The largest distance between the noisy log ratios of two tables' records, rounding included."""
-        return self.sides * bound + rounded_noisy_ratio(noise_variance)
+        return self.sensitivity_factor * bound + rounded_noisy_ratio(noise_variance)
 
     def fixed_rounding(self, ratio, noise_variance):
         """The share of rounding in a step's range, or shift, however short the step is."""
@@ -303,7 +303,7 @@ class Kernel:
         with np.errstate(divide="ignore", invalid="ignore"):
             jump, rate = self._counted(bound, ratio, noise_variance)
             all_records = self._shift(bound, noise_variance)
-            moved = np.where(ratio == 0, all_records, self.sides * jump * rate)
+            moved = np.where(ratio == 0, all_records, self.sensitivity_factor * jump * rate)
         return moved**2 / noise_variance
 
     def cost(self, bound, ratio, noise_variance, n_steps):
@@ -621,7 +621,7 @@ def noise_variances(problem, bound, ratio):
     if multiplier is None:
         return _NOISE_VARIANCES
     jump = np.where(ratio == 0, bound, np.log1p(ratio))
-    return (multiplier * problem.kernel.sides * jump) ** 2
+    return (multiplier * problem.kernel.sensitivity_factor * jump) ** 2
 
 
 def relaxations(walks, n_steps, burn_in):
@@ -743,7 +743,7 @@ def plan_walk(sampler, problem):
         noise_variance=walk.noise,
         batch_ratio=walk.ratio,
         adapt_step_size=options.adapt_step_size,
-        clock=_clock(problem, walk, n_steps, most, burn_in),
+        privacy_filter=_privacy_filter(problem, walk, n_steps, most, burn_in),
         expected_acceptance=walk.acceptance,
         typical_deviation=walk.deviation,
         relaxations=max(0.0, relaxations(walk, n_steps, options.burn_in)),
@@ -751,15 +751,15 @@ def plan_walk(sampler, problem):
     )
 
 
-def _clock(problem, walk, n_steps, most, burn_in):
+def _privacy_filter(problem, walk, n_steps, most, burn_in):
     aim = walk.acceptance if problem.options.adapt_step_size else 0.0
     if not problem.is_filtered:
-        return Clock(0.0, float(n_steps), burn_in * n_steps, aim)
+        return PrivacyFilter(0.0, float(n_steps), burn_in * n_steps, aim)
     charge = _charge(problem, walk)
     # Rounding adds e to what a step of any length moves. At x times the planned length it moves w x + e and
     # is charged for (w + e) x: short by less than e / (2 w) of a planned step's charge.
     short = problem.kernel.fixed_rounding(walk.ratio, walk.noise) / (
-        2.0 * problem.kernel.sides * walk.bound
+        2.0 * problem.kernel.sensitivity_factor * walk.bound
     )
     # Sums of charges are rounded, too.
     kept_back = 1e-9 + short * most / n_steps
@@ -769,7 +769,7 @@ def _clock(problem, walk, n_steps, most, burn_in):
             "that the influence of one record is lost in rounding: raise step_size, or lower temperature."
         )
     total = n_steps * charge * (1.0 - kept_back)
-    return Clock(charge / walk.distance**2, total, burn_in * total, aim)
+    return PrivacyFilter(charge / walk.distance**2, total, burn_in * total, aim)
 
 
 def _within_budget(problem, walk, n_steps):

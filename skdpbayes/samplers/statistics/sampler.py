@@ -100,7 +100,7 @@ class NoiseAware(Sampler):
     proof = "Propositions 32, 37, 70 and 71"
     targets = frozenset({"linear", "mixture"})
     families = (Logistic, Softmax)
-    mechanism = "statistics"
+    releases = "statistics"
     has_rounds_of_mixtures = True
     is_calibrated = True
     wants_equal_precisions = False
@@ -208,7 +208,7 @@ class ClippedResiduals(Sampler):
     proof = "Propositions 73 to 77"
     targets = frozenset({"linear", "normal"})
     families = (Normal, Poisson)
-    mechanism = "statistics"
+    releases = "statistics"
     is_calibrated = True
     wants_equal_precisions = False
     takes_weights = True

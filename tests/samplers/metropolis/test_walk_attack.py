@@ -117,8 +117,8 @@ def moves_up(plan, direction, seed):
     Where a chain is makes no difference to what its bits tell, so that one long chain is many.
     """
     steps = CHAINS_OF_DRAWS * plan.n_steps
-    clock = plan.clock._replace(total=float(steps))
-    long = plan.changed(n_steps=steps, n_draws=steps, clock=clock)
+    privacy_filter = plan.privacy_filter._replace(total=float(steps))
+    long = plan.changed(n_steps=steps, n_draws=steps, privacy_filter=privacy_filter)
     released = run_plan(cliffs(0.0, 0.0, direction)[0], long, seed, 0)
     moves = np.diff(released.draws[:, 0], prepend=0.0)
     assert released.other["n_iter"] == steps

@@ -20,17 +20,17 @@ def test_no_chain_with_steps_of_different_lengths_passes_what_was_planned(
     target, bounds = make_target(*logistic_table(3000, 3), norm=2.0, prior_scale=1.0)
     plan = sampler(**options).plan(bounds, 3000, Budget(4.0, 1e-6))
     assert plan.epsilon <= 4.0
-    assert plan.clock.total <= plan.cost.rho == plan.cost.concentrated
+    assert plan.privacy_filter.total <= plan.cost.rho == plan.cost.concentrated
     for seed in range(2):
         states, records = blocks(target, plan, seed, 1)
         spent = records[:, core._SPENT]
-        assert (spent <= plan.clock.total).all() and (np.diff(spent) >= 0).all()
+        assert (spent <= plan.privacy_filter.total).all() and (np.diff(spent) >= 0).all()
         # What is left would not have paid for a step of ordinary length ...
-        assert spent[-1] > 0.5 * plan.clock.total and len(spent) <= plan.n_steps
+        assert spent[-1] > 0.5 * plan.privacy_filter.total and len(spent) <= plan.n_steps
         # ... and every step that was taken was charged for its distance.
         distances = np.linalg.norm(np.diff(states, axis=0), axis=1)
         taken = distances > 0
-        charges = plan.clock.coefficient * distances**2
+        charges = plan.privacy_filter.coefficient * distances**2
         np.testing.assert_allclose(np.diff(spent)[taken], charges[taken], rtol=1e-6)
         assert taken.any()
         released = run_plan(target, plan, seed, 0)
@@ -47,7 +47,7 @@ def test_a_charge_is_what_a_bit_of_that_distance_costs(sampler):
     for distance in (0.3 * plan.step_size, plan.step_size, 4.0 * plan.step_size):
         a, r = distance / plan.temperature, plan.batch_ratio
         log_odds_range = a * (2 + r**2 / (1 + r))
-        charge = plan.clock.coefficient * distance**2
+        charge = plan.privacy_filter.coefficient * distance**2
         assert charge == pytest.approx(log_odds_range**2 / 8, rel=1e-6)
         assert charge >= log_odds_range**2 / 8
 
@@ -59,9 +59,9 @@ def test_adaptation_follows_accept_bits_and_nothing_else(make_target):
     target, bounds = make_target(X, y, prior_scale=1.0)
     sampler = DPMH(adapt_step_size=True, proposal="gaussian")
     plan = sampler.plan(bounds, 400, Budget(2.0, 1e-6))
-    total = 20.0 * plan.clock.total
-    clock = plan.clock._replace(total=total, burn_in_end=0.3 * total)
-    plan = plan.changed(n_steps=20_000, clock=clock)
+    total = 20.0 * plan.privacy_filter.total
+    privacy_filter = plan.privacy_filter._replace(total=total, burn_in_end=0.3 * total)
+    plan = plan.changed(n_steps=20_000, privacy_filter=privacy_filter)
     states, records = blocks(target, plan, 3, 1)
     for table in ((X * (1 + 1e-12), y), (X[::-1].copy(), y[::-1].copy())):
         other_states, other_records = blocks(make_target(*table, prior_scale=1.0)[0], plan, 3, 1)
@@ -71,7 +71,7 @@ def test_adaptation_follows_accept_bits_and_nothing_else(make_target):
     scales = records[:, core._SCALE]
     assert np.unique(scales).size > 20 and 0.25 <= scales.min() < scales.max() <= 4.0
     # After burn-in nothing is adapted any more.
-    after = records[:, core._SPENT] >= clock.burn_in_end
+    after = records[:, core._SPENT] >= privacy_filter.burn_in_end
     assert np.unique(scales[after]).size == 1 and after.sum() > 100
 
 
@@ -96,6 +96,6 @@ def test_long_adapted_chains_accept_as_often_as_wanted(make_target):
     """Steps grow until they do: this posterior is wider than a typical one of its bounds."""
     plan, released = adapted_chains(make_target, 20_000, 2, 2.0, 5)
     shares = [other["acceptance_rate"] for other in released]
-    assert np.mean(shares) == pytest.approx(plan.clock.target_acceptance, abs=0.02)
+    assert np.mean(shares) == pytest.approx(plan.privacy_filter.target_acceptance, abs=0.02)
     # Longer ones cost more each, and are fewer.
     assert np.mean([other["n_iter"] for other in released]) < 0.5 * plan.expected_steps

@@ -91,7 +91,7 @@ def test_no_plan_passes_its_budget(
 def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation):
     made = plan(sampler, relation=relation)
     (bits,) = made.cost.decisions
-    assert bits.count == made.n_steps == made.clock.total
+    assert bits.count == made.n_steps == made.privacy_filter.total
     wanted = accept_range(made.step_size / made.temperature, made.batch_ratio, relation)
     assert wanted <= bits.log_odds_range <= wanted * (1 + 1e-5)
 
@@ -132,7 +132,7 @@ def test_rounding_is_paid_for_in_filters_of_many_short_steps(relation, options, 
     made = plan(sampler, relation=relation, n=n, **options)
     kernel = Kernel(sampler.on_batches, sampler.is_noisy, relation, True, n)
     for steps in (made.n_steps, made.expected_steps):
-        distance = math.sqrt(made.clock.total / made.clock.coefficient / steps)
+        distance = math.sqrt(made.privacy_filter.total / made.privacy_filter.coefficient / steps)
         bound = distance / made.temperature
         of_one = kernel.concentrated(bound, made.batch_ratio, made.noise_variance)
         assert steps * of_one <= made.cost.rho
@@ -188,8 +188,8 @@ def test_rounding_of_noisy_ratios_is_paid_for_where_records_do_little(relation, 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_plans_pay_for_rounding_where_records_do_next_to_nothing(relation):
     made = plan(PenaltyMH, relation=relation, step_size=1e-12, n_steps=50, temperature=1.0)
-    sides = 2.0 if relation == "replace_one" else 1.0
-    assert made.cost.mu > sides * 1e-12 * math.sqrt(50 / made.noise_variance) * 1.1
+    sensitivity_factor = 2.0 if relation == "replace_one" else 1.0
+    assert made.cost.mu > sensitivity_factor * 1e-12 * math.sqrt(50 / made.noise_variance) * 1.1
 
 
 def test_noise_is_paid_for_as_a_gaussian():
@@ -295,11 +295,13 @@ def test_batches_keep_their_size_where_the_temperature_must_rise():
 
 @pytest.mark.parametrize("relation, sides", [("replace_one", 2.0), ("add_or_remove_one", 1.0)])
 @pytest.mark.parametrize("sampler", NOISY)
-def test_noise_of_the_multiplier_that_was_asked_for(sampler, relation, sides):
+def test_noise_of_the_multiplier_that_was_asked_for(sampler, relation, sensitivity_factor):
     made = plan(sampler, relation=relation, noise_multiplier=25.0)
     bound = made.step_size / made.temperature
     jump = math.log1p(made.batch_ratio) if made.batch_ratio else bound
-    assert math.sqrt(made.noise_variance) == pytest.approx(25.0 * sides * jump, rel=1e-5)
+    assert math.sqrt(made.noise_variance) == pytest.approx(
+        25.0 * sensitivity_factor * jump, rel=1e-5
+    )
 
 
 # What a budget buys
@@ -398,29 +400,29 @@ def test_batches_that_are_too_small_for_their_steps_are_named():
 @pytest.mark.parametrize("sampler", [DPMH, DPFastMH, PenaltyMH])
 def test_their_charges_add_up_to_what_is_claimed(sampler, options):
     made = plan(sampler, **options)
-    assert made.cost.rho == made.cost.concentrated and made.clock.total <= made.cost.rho
-    each = made.clock.coefficient * made.step_size**2
+    assert made.cost.rho == made.cost.concentrated and made.privacy_filter.total <= made.cost.rho
+    each = made.privacy_filter.coefficient * made.step_size**2
     assert each * made.expected_steps == pytest.approx(made.cost.rho, rel=1e-6)
     # More and shorter steps than expected must be possible.
     assert made.n_steps > 1.1 * made.expected_steps and "at most" in str(made)
-    assert (made.clock.target_acceptance > 0) == ("adapt_step_size" in options)
+    assert (made.privacy_filter.target_acceptance > 0) == ("adapt_step_size" in options)
 
 
 @pytest.mark.parametrize("options", ({}, *VARIED), ids=str)
 def test_draws_are_marked_evenly_between_burn_in_and_the_end(options):
     made = plan(n_draws=60, **options)
     marks = made.draw_marks()
-    ticks = np.append(made.clock.burn_in_end, marks)
-    spacing = (made.clock.total - made.clock.burn_in_end) / 60
+    ticks = np.append(made.privacy_filter.burn_in_end, marks)
+    spacing = (made.privacy_filter.total - made.privacy_filter.burn_in_end) / 60
     np.testing.assert_allclose(np.diff(ticks), spacing, rtol=1e-6)
     # Charges are sums of many, and would miss a mark at the very end.
-    assert marks[-1] < made.clock.total
+    assert marks[-1] < made.privacy_filter.total
 
 
 def test_without_privacy_steps_are_counted_whatever_their_length():
     for options in VARIED:
         made = plan(DPMH, epsilon=math.inf, n_steps=500, **options)
-        assert made.n_steps == made.expected_steps == made.clock.total == 500
+        assert made.n_steps == made.expected_steps == made.privacy_filter.total == 500
         assert made.epsilon == math.inf and made.cost.is_infinite
 
 

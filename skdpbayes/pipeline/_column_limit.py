@@ -33,8 +33,8 @@ from ._steps import fitted_branches, paths_without_budget, spending_steps
 _MANY = 2**20
 
 
-class Room(NamedTuple):
-    """The room for columns of a last step.
+class ColumnLimit(NamedTuple):
+    """The number of columns that a last step can take.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ def _columns_with(pipeline, n_inputs, header, last, learnt):
     return next(n for path, _, n in steps if path == last)
 
 
-def room_of_last(pipeline, plan, spending, n_columns, header, labels):
-    """The `Room` of a pipeline's last step, None if it takes all that encoders may find.
+def column_limit_of_last(pipeline, plan, spending, n_columns, header, labels):
+    """The `ColumnLimit` of a pipeline's last step, None if it takes all that encoders may find.
 
     The number of its columns is not known before the fit.
 
@@ -101,7 +101,7 @@ def room_of_last(pipeline, plan, spending, n_columns, header, labels):
         )
     most = _most_columns(plan, last, final, fewest, labels)
     encoders = tuple(path for path, step, _ in spending[:-1] if type(step) is DPOneHotEncoder)
-    return None if most is None else Room(most, encoders, last, n_columns, header)
+    return None if most is None else ColumnLimit(most, encoders, last, n_columns, header)
 
 
 def _finds_categories(step, n_columns):
@@ -127,7 +127,7 @@ def _may_add_columns(pipeline):
 
 def _most_columns(plan, last, final, fewest, labels):
     """The largest number of columns for which there is a plan of the cost, None if for any."""
-    epsilon, delta = plan.steps[last]
+    epsilon, delta = plan.step_budgets[last]
     final, sizes = clone(final).set_params(epsilon=epsilon, delta=delta), {}
     learns_labels = labels is not None and getattr(final, "classes", ()) is None
     if learns_labels and (names := labels()) is not None and len(names) > 1:
@@ -135,7 +135,7 @@ def _most_columns(plan, last, final, fewest, labels):
 
     def is_paid(width):
         cost = final.privacy_plan(plan.n_samples, width, **sizes).cost
-        return dominates(plan.costs[last], cost)
+        return dominates(plan.step_costs[last], cost)
 
     def is_taken(width):
         try:
@@ -160,19 +160,19 @@ def _most_columns(plan, last, final, fewest, labels):
     return taken
 
 
-def fit_with_room(pipeline, room, X, y, params, fit):
+def fit_within_limit(pipeline, limit, X, y, params, fit):
     """Fit the steps of a pipeline, the last one with as many columns as it can take.
 
     Parameters
     ----------
     pipeline : PrivatePipeline
-    room : Room
+    limit : ColumnLimit
     X, y, params
         As for its `fit`.
     fit : callable
         That of scikit-learn's Pipeline.
     """
-    make = partial(_make_room, pipeline, room, _kept_as_they_are(pipeline, X), y)
+    make = partial(_merge_rare_categories, pipeline, limit, _kept_as_they_are(pipeline, X), y)
     if is_collection(X):
         fit_steps(pipeline, X, y, params, make)
         return
@@ -197,14 +197,14 @@ def _kept_as_they_are(pipeline, X):
     return X if are_kept else copied(X)
 
 
-def _make_room(pipeline, room, X, y, output):
+def _merge_rare_categories(pipeline, limit, X, y, output):
     """Put the rarest categories of encoders together where there is no room for all.
 
     Parameters
     ----------
     pipeline : PrivatePipeline
         All of its steps but the last are fitted.
-    room : Room
+    limit : ColumnLimit
     X, y
         What they were fitted with.
     output : table
@@ -215,9 +215,9 @@ def _make_room(pipeline, room, X, y, output):
     output : table
         What they make of it now.
     """
-    if output.shape[1] <= room.n_columns:
+    if output.shape[1] <= limit.n_columns:
         return output
-    encoders = {leaf.path: leaf.step for leaf in leaves(pipeline) if leaf.path in room.encoders}
+    encoders = {leaf.path: leaf.step for leaf in leaves(pipeline) if leaf.path in limit.encoders}
     counts = {
         (path, j, category): count
         for path, encoder in encoders.items()
@@ -228,7 +228,7 @@ def _make_room(pipeline, room, X, y, output):
 
     def fits_without(n_rare):
         kept = Counter(path for path, *_ in by_count[n_rare:])
-        return room.columns_with(pipeline, dict(kept)) <= room.n_columns
+        return limit.columns_with(pipeline, dict(kept)) <= limit.n_columns
 
     rare: dict[str, list[tuple]] = {}
     for path, *which in by_count[: bisect_left(range(len(by_count)), True, key=fits_without)]:
@@ -240,9 +240,9 @@ def _make_room(pipeline, room, X, y, output):
         _of_columns(path, encoders[path], [j for j, _ in which]) for path, which in rare.items()
     )
     warn(
-        f"{n_found} categories were found, and the last step can take {room.n_columns} columns: the {n_rare} "
-        f"with the smallest noisy counts count as infrequent ({columns}). To decide which, give public lists "
-        "of categories.",
+        f"{n_found} categories were found, and the last step can take {limit.n_columns} columns: the "
+        f"{n_rare} with the smallest noisy counts count as infrequent ({columns}). To decide which, give "
+        "public lists of categories.",
         PrivacyWarning,
     )
     changed = {id(encoders[path]) for path in rare}
