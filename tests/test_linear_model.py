@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.classifier import average_binary, average_softmax, fits_single_precision
 from skdpbayes.models.linear import make_linear
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
@@ -84,6 +84,18 @@ def test_every_fitted_attribute_is_public(binary):
         "spent_epsilon_",
         "temperature_",
     }
+
+
+def test_what_is_released_is_documented():
+    rows, labels = X[:500], y[:500]
+    model = DPBayesianLogisticRegression(random_state=0).fit(rows, labels)
+    ridge = DPBayesianRidge((-1, 1), random_state=0).fit(rows, labels)
+    counts = DPBayesianPoissonRegressor(max_count=1, sampler="clipped_residuals", random_state=0)
+    counts.fit(rows, labels, exposure=np.ones(500))
+    for fitted in (model, ridge, counts):
+        shared = type(fitted).__doc__ + DPBayesianLogisticRegression.__doc__
+        missing = [key for key in fitted.released_ if f"``{key}``" not in shared]
+        assert not missing, f"{type(fitted).__name__}: {missing}"
 
 
 def test_predictions_average_over_the_draws(binary, ternary):

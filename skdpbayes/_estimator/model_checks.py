@@ -193,7 +193,7 @@ def skewed_errors(released):
 
 def inconsistent_releases(released):
     """Whether noisy sums contradict each other, more than noise may do."""
-    square, n = released.get("contradiction", 0.0), released.get("chi2_dof", 0)
+    square, n = released.get("chi2_per_dof", 0.0), released.get("chi2_dof", 0)
     return square > _INCONSISTENT_CHI2 and chi2.sf(n * square, n) < _INCONSISTENT_P_VALUE
 
 

@@ -342,7 +342,7 @@ class CoefficientsMixin:
             return np.full_like(deviations, np.nan)
         return (
             posterior.deviations_without_privacy().reshape(deviations.shape)
-            * self.released_["unit"]
+            * self.released_["coordinate_scale"]
         )
 
     def _posterior_variables(self):

@@ -131,7 +131,19 @@ class DPBayesianPoissonRegressor(
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released besides the draws.
+        What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
+        over clipped rows with the constant of the intercept. With "clipped_residuals" also:
+
+        - ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``,
+          ``posterior`` and ``coordinate_scale`` as for `DPBayesianLogisticRegression`;
+        - ``dispersion``, float: the variance of counts over their mean;
+        - ``shortfall``, (float, float): by what share squares of residuals fall short of Poisson's law, and
+        its
+          deviation;
+        - ``few_trials``, float: the logarithm of how much likelier the counts are if they are of few trials;
+        - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
+        - ``excess_zeros``, float: zeros beyond those of the law of counts, in deviations;
+        - with exposures ``typical_exposure``, float.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int

@@ -128,7 +128,17 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     temperature_ : float
         Temperature of the draws, which is 1.
     released_ : Bunch
-        What the sampler released besides the draws.
+        What the sampler released besides the draws. By default:
+
+        - ``second_moment``, ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``,
+          ``hidden_or_rare_columns``, ``posterior`` and ``coordinate_scale`` as for
+          `DPBayesianLogisticRegression`;
+        - ``noise_deviations``, of shape (n_draws,): draws of the errors' deviation;
+        - ``chi2_per_dof``, float, and ``chi2_dof``, int: chi-squared of the releases at the mode, per degree
+          of freedom, and the number of these; far above 1 where releases contradict each other;
+        - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
+        - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
+          errors, its deviation, and the errors' deviation.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int

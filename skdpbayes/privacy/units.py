@@ -213,7 +213,7 @@ def _cost_of_one_row(cost, neighboring_relation):
 def _mu_of_replacing(plan):
     """``m``."""
     # A norm that is drawn first may lead to another plan, of which only the cost is fixed.
-    if getattr(plan, "norm", None) is not None:
+    if getattr(plan, "bound_release", None) is not None:
         return 2.0 * plan.cost.mu
     return getattr(plan, "mu_of_replacing", 2.0 * plan.cost.mu)
 

@@ -224,7 +224,7 @@ def proof_of(plan: Any) -> str:
     """The propositions by which a plan's cost is known, as far as it says."""
     sampler = getattr(plan, "sampler", None)
     parts = [getattr(plan, "proof", "") or getattr(sampler, "proof", "")]
-    if getattr(plan, "norm", None) is not None:
+    if getattr(plan, "bound_release", None) is not None:
         parts.append("Propositions 50 and 62 for learnt bounds")
     if getattr(plan, "persons", None) is not None:
         parts.append("Propositions 60 and 72 for persons")

@@ -543,7 +543,9 @@ def _charge_and_run(target, plan, random_state, verbose, estimator):
     reservations.close("completed")
     # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
     carried_out = released.plan
-    reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons", "norm")}
+    reserved = {
+        name: getattr(plan, name) for name in ("budget", "cost", "persons", "bound_release")
+    }
     if any(getattr(carried_out, name) != value for name, value in reserved.items()):
         carried_out = carried_out.changed(**reserved)
     return released._replace(plan=carried_out)

@@ -581,8 +581,8 @@ BUGS = {
 def planted(bug):
     with ExitStack() as stack:
         # Plans are kept, of a library with a bug as of one without.
-        sampler_base._planned.cache_clear()
-        stack.callback(sampler_base._planned.cache_clear)
+        sampler_base._cached_plan.cache_clear()
+        stack.callback(sampler_base._cached_plan.cache_clear)
         stack.enter_context(mock.patch.object(sums, "CACHE", [], create=True))
         for module, name, value in bug.patches:
             stack.enter_context(mock.patch.object(module, name, value))

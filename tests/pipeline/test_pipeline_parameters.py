@@ -66,7 +66,7 @@ def test_a_budget_that_a_step_was_given_is_not_overwritten_in_silence(name):
 
 def test_a_free_step_may_have_any_budget():
     pipe = make_private_pipeline(DPImputer(epsilon=0.1), Cheap(), delta=1e-5)
-    assert list(pipe.privacy_plan(N, 3).steps) == ["cheap"]
+    assert list(pipe.privacy_plan(N, 3).step_budgets) == ["cheap"]
 
 
 def test_a_fit_does_not_change_parameters_and_can_be_repeated():

@@ -98,7 +98,7 @@ def test_categories_that_persons_with_a_row_each_are_too_few_for_are_told():
         return make_private_pipeline(columns, model, **options).privacy_plan(n, 1)
 
     # The threshold lies between a fifth of the persons and a fifth of the rows that are planned for.
-    steps = plan(k, n_persons).steps
+    steps = plan(k, n_persons).step_budgets
     (epsilon, delta), public = steps["columntransformer__text"], k * n_persons
     encoder = DPOneHotEncoder(epsilon=epsilon, delta=delta, rows_per_person=k)
     encoder.set_params(neighboring_relation="add_or_remove_one", public_size=public)

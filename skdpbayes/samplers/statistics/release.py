@@ -110,11 +110,11 @@ def run_noise_aware(plan, target, generator, verbose):
     other = {
         "second_moment": released.moment,
         "posterior": posterior,
-        **released.shares,
+        **released.diagnostics,
     }
     if constant := plan.bounds.constant:
         other["rarest_class"] = rarest_class(posterior, draws, constant)
-    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+    return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, other)
 
 
 class NoisyValue(NamedTuple):
@@ -170,7 +170,7 @@ class LogisticReleases:
         plan, bounds = self.plan, self.plan.bounds
         of_rows = release_design(plan, self.target, self.generator)
         self.advance()
-        self.moment, self.moment_noise, design, n_records, self.shares = of_rows
+        self.moment, self.moment_noise, design, n_records, self.diagnostics = of_rows
         self.coordinates = coordinates_for(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
@@ -319,16 +319,16 @@ class ReleasedDesign(NamedTuple):
         Of rows as they are.
     n_records : float
         How many records there are, or what they count.
-    shares : dict of {str: float or ndarray}
-        Of what second moments can be at most: along a direction, and of the trace; and what
-        `hidden_columns` finds.
+    diagnostics : dict of {str: float or ndarray}
+        Shares of the largest possible second moment, along one direction and of the trace, and the columns
+        that `hidden_columns` finds.
     """
 
     moment: np.ndarray
     noise: float
     design: Design
     n_records: float
-    shares: dict[str, Any]
+    diagnostics: dict[str, Any]
 
 
 def release_design(plan, target, generator):
@@ -344,28 +344,28 @@ def release_design(plan, target, generator):
         Of the noise.
     """
     bounds = plan.bounds
-    largest, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
+    max_weight, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
     norm, constant, noise = moment_geometry(plan)
     moment = total(_moment, target, constant, is_weighted)
     mu = 1.0 / plan.moment_multiplier
     moment = release_moment(moment, noise, generator, charged_mu=mu)  # Proposition 32.
     n_records = plan.n_samples
     if is_weighted:  # Records are as many as they count.
-        n_records *= 0.5 * largest
+        n_records *= 0.5 * max_weight
     is_exact = not is_weighted and plan.budget.neighboring_relation == "replace_one"
     known = moment, noise, constant
-    shares = {
-        share.__name__: share(*known, norm, n_records, is_exact)
-        for share in (share_of_a_direction, share_of_norm)
+    diagnostics = {
+        "share_of_a_direction": share_of_a_direction(*known, norm, n_records, is_exact),
+        "share_of_norm": share_of_norm(*known, norm, n_records, is_exact),
     }
     if not is_exact:
         n_records = number_of_records(*known, n_records)
     hidden, candidates = hidden_columns(*known, norm, n_records)
-    shares |= {"hidden_columns": hidden, "hidden_or_rare_columns": candidates}
+    diagnostics |= {"hidden_columns": hidden, "hidden_or_rare_columns": candidates}
     design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)
-    return ReleasedDesign(moment, noise, design, n_records, shares)
+    return ReleasedDesign(moment, noise, design, n_records, diagnostics)
 
 
 def _moment(target, constant, is_weighted):
@@ -493,7 +493,7 @@ class RowReleases:
         self.is_weighted = plan.bounds.max_weight is not None
         of_rows = release_design(plan, target, generator)
         advance()
-        self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
+        self.moment, self.moment_noise, self.design, self.n_records, self.diagnostics = of_rows
         precision = min(plan.bounds.prior_precision[0] * unit**2, self.moment_noise)
         self.coordinates = coordinates_for(
             self.design,
@@ -554,7 +554,7 @@ def run_counts(plan, target, generator, verbose):
     other = {
         "second_moment": released.moment,
         "posterior": posterior,
-        **released.shares,
+        **released.diagnostics,
         "dispersion": posterior.dispersion.value,
         "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
         "shortfall": released.state.shortfall(),
@@ -564,7 +564,7 @@ def run_counts(plan, target, generator, verbose):
     if released.typical_exposure is not None:
         other["typical_exposure"] = released.typical_exposure
     draws = posterior.draw(plan.n_draws, generator)
-    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+    return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, other)
 
 
 class NoisyCountSum(NamedTuple):
@@ -783,7 +783,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
     other = {
         "second_moment": released.moment,
         "posterior": posterior,
-        **released.shares,
+        **released.diagnostics,
         "noise_deviations": deviations,
         "chi2_per_dof": posterior.surrogate.chi2_per_dof(),
         "chi2_dof": len(posterior.surrogate.noisy_sums) * plan.n_parameters,
@@ -791,7 +791,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
     }
     if (asymmetry := posterior.asymmetry()) is not None:
         other["asymmetry"] = asymmetry
-    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+    return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, other)
 
 
 class NormalReleases(RowReleases):

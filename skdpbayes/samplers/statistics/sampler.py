@@ -54,7 +54,7 @@ def check_constant(bounds):
 
 def redrawn(released, n_draws, random_state):
     """New draws from a released posterior, in the units of the first."""
-    unit = np.atleast_2d(released["unit"])
+    unit = np.atleast_2d(released["coordinate_scale"])
     check_draws(n_draws, unit.size)
     draws = released["posterior"].draw(n_draws, random_state)
     return draws.reshape(n_draws, *unit.shape) * unit
@@ -62,7 +62,7 @@ def redrawn(released, n_draws, random_state):
 
 def weighed(released, draws):
     """The importance weights in predictions of draws of a released posterior, in the units of the first."""
-    unit = np.atleast_2d(released["unit"])
+    unit = np.atleast_2d(released["coordinate_scale"])
     return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
 
 

@@ -160,7 +160,7 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
 
 @pytest.mark.parametrize("contradiction, is_told", [(1.5, False), (20.0, True)])
 def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
-    monkeypatch.setattr(NormalSurrogate, "contradiction", lambda self: chi2_per_dof)
+    monkeypatch.setattr(NormalSurrogate, "chi2_per_dof", lambda self: chi2_per_dof)
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -117,7 +117,7 @@ def test_averages_are_those_of_draws_under_the_other_law(model):
     coefficients, intercept = prior.groups
     other = Prior((replace(coefficients, weights=coefficients.in_predictions), intercept))
     own = replace(posterior, surrogate=replace(posterior.surrogate, prior=other))
-    unit, shape = model.released_["unit"], (-1, *model.posterior_samples_.shape[1:])
+    unit, shape = model.released_["coordinate_scale"], (-1, *model.posterior_samples_.shape[1:])
     n_draws = 8_000
     wide, narrow = (
         (each.draw(n_draws, np.random.default_rng(2)).reshape(shape) * unit)
@@ -155,7 +155,7 @@ def test_intervals_means_and_new_draws_do_not(model):
     assert np.abs(np.tensordot(weights, draws[:, :, :-1], 1) - model.coef_).max() > 1e-3
     own = model.released_["posterior"].draw(100, np.random.default_rng(1))
     new = model.sample_posterior(100, random_state=np.random.default_rng(1))
-    np.testing.assert_array_equal(new, own.reshape(new.shape) * model.released_["unit"])
+    np.testing.assert_array_equal(new, own.reshape(new.shape) * model.released_["coordinate_scale"])
 
 
 @pytest.mark.parametrize(
