@@ -232,7 +232,7 @@ def encode_labels(y, classes):
 
 # Weights of records: their own, reduced to a public maximum, times that of their class.
 #
-# w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
+#     w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
 
 
 def largest_weight(class_weight, n_classes, max_sample_weight):

@@ -147,11 +147,11 @@ def least_separation(a, b, error):
 #
 #     W = 2 V_1 + V_2,      P(W >= w) <= max over p, R of sum_(c >= w) p_c
 #
-# for ``V_k`` right ones of the ``r_k`` guesses of a rank, ``p_c = P(W = c)`` and ``R_kc = E[V_k; W =
-# c]``, so that ``2 R_1c + R_2c = c p_c`` and ``R_kc <= r_k p_c``. Turning one coin makes a right
-# guess of rank ``k`` wrong, and ``W`` less by its weight ``w_k``. If the mechanism is ``mu``-GDP
-# where one of ``m`` coins is turned, then for every epsilon > 0, by the mean over coins (divergences
-# are convex),
+# for ``V_k`` right ones of the ``r_k`` guesses of a rank, ``p_c = P(W = c)`` and
+# ``R_kc = E[V_k; W = c]``, so that ``2 R_1c + R_2c = c p_c`` and ``R_kc <= r_k p_c``. Turning one
+# coin makes a right guess of rank ``k`` wrong, and ``W`` less by its weight ``w_k``. If the
+# mechanism is ``mu``-GDP where one of ``m`` coins is turned, then for every epsilon > 0, by the
+# mean over coins (divergences are convex),
 #
 #     sum_kc [R_kc - e^epsilon (r_k p_(c - w_k) - R_k(c - w_k))]_+
 #       + sum_kc [r_k p_c - R_kc - e^epsilon R_k(c + w_k)]_+  <=  m delta_mu(epsilon)

@@ -222,7 +222,8 @@ def _learnt(released, canaries):
 
 # Bounds from guesses about many records at once, each of which was in a table by the throw of a coin.
 #
-#  P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,      B ~ Binomial(r, 1 / (1 + e^-epsilon))
+#     P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,
+#     B ~ Binomial(r, 1 / (1 + e^-epsilon))
 #
 # for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon,
 # delta)-private where one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1)

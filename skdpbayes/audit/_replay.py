@@ -889,7 +889,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """A finding of a replay. **It is computed from records without noise, and is as private as they are.**
+    """The result of a replay. **It is computed from records without noise, and is as private as they are.**
 
     Attributes
     ----------

@@ -410,9 +410,9 @@ def label_numbers(y, labels, name):
 #
 #     P(|s Z + sum_j w_j L_j| <= |T - t(value)|) <= level,     Z standard normal, L_j Laplace of scale 1,
 #
-# where the deviation ``s`` and the weights ``w`` depend on the value: Wilson's interval, with noise.
-# The probability is found by inverting the characteristic function, ``exp(-s^2 u^2 / 2) / prod_j (1 +
-# w_j^2 u^2)``.
+# where the deviation ``s`` and the weights ``w`` depend on the value: Wilson's interval, with
+# noise. The probability is found by inverting the characteristic function,
+# ``exp(-s^2 u^2 / 2) / prod_j (1 + w_j^2 u^2)``.
 
 
 # Step of a sum over a noise law, in its deviations.

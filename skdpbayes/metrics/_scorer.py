@@ -40,7 +40,7 @@ from ._tables import dp_roc_auc_score
 
 # Exposures on their way to predictions: of a model of rates, for the rows that are scored.
 #
-# E[y] = e r(x),    e the exposure of a row, r its rate
+#     E[y] = e r(x),    e the exposure of a row, r its rate
 #
 # Exposures change predictions, which are private whatever they are: a score's bounds are those of its
 # loss.

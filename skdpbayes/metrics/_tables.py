@@ -315,7 +315,7 @@ def _interval_of_share(count, total, n_part, n_whole, noise, level):
 # and by at most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P``
 # change, by 1. Noise of scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for
 # ``P``, which is released at no extra cost. Of persons with several rows, one row each is drawn and
-# ranked, as `PrivacyUnits` says.
+# ranked (`one_row_each`).
 
 
 @score_function(

@@ -155,13 +155,13 @@ def unpack_mixture(draws: np.ndarray, model: "MixtureModel") -> tuple[np.ndarray
 # Expected sufficient statistics of Gaussian mixtures: all that a sum over records has to know.
 #
 #     r_k(x) = pi_k N(x; m_k, Lambda_k^-1) / sum_j pi_j N(x; m_j, Lambda_j^-1)
-#  S_k    = sum_i r_k(x_i) (1, x_i, x_i^2),      x_i x_i^T in the place of x_i^2 where factors are matrices
+#     S_k    = sum_i r_k(x_i) (1, x_i, x_i^2),      x_i x_i^T in the place of x_i^2 where factors are matrices
 #
-# Rows are in the unit ball. A precision is given by a factor ``F`` with ``Lambda = F F^T``: a vector
-# of square roots, or a lower triangular matrix. Statistics are kept in one vector, ``[counts (K) |
-# sums (K d) | second moments (K d)]``, or with the lower triangles, row by row, at the end (``K d (d
-# + 1) / 2``). So is the mixture: ``[K | 1 for matrices, else 0 | log pi_k + log |F_k| (K) | means (K
-# d) | factors]``.
+# Rows are in the unit ball. A precision is given by a factor ``F`` with ``Lambda = F F^T``: a
+# vector of square roots, or a lower triangular matrix. Statistics are kept in one vector,
+# ``[counts (K) | sums (K d) | second moments (K d)]``, or with the lower triangles, row by row, at
+# the end (``K d (d + 1) / 2``). So is the mixture:
+# ``[K | 1 for matrices, else 0 | log pi_k + log |F_k| (K) | means (K d) | factors]``.
 
 
 # Where the offsets begin.
@@ -398,8 +398,8 @@ def remote_mixture(address, count, model):
 #     ell_i(theta) = -log sum_k pi_k N(x_i; m_k, (F_k F_k^T)^-1)
 #
 # Prior: ``pi ~ Dirichlet(alpha)``, ``m_kj ~ N(0, s^2)``, and Wishart's law with ``nu`` degrees of
-# freedom and mean ``I / c`` for precision matrices, or Gamma's with shape ``nu / 2`` and mean ``1 /
-# c`` for precisions.
+# freedom and mean ``I / c`` for precision matrices, or Gamma's with shape ``nu / 2`` and mean
+# ``1 / c`` for precisions.
 #
 # The data enter through sufficient statistics alone (`skdpbayes.models.mixture`): no
 # record's contribution is ever clipped but by bringing its row into the ball.

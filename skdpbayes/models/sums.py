@@ -30,8 +30,8 @@ from .rows import of_chunks, read_only
 # are copied only where they must be.
 
 
-# Largest number of rows added up in a chain: no entry has a longer one than ``MOMENT_ROWS + n /
-# MOMENT_ROWS``.
+# Largest number of rows added up in a chain: no entry has a longer one than
+# ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
 # Most rows of a block that is summed at once.
 _LARGEST_BLOCK = 4096
@@ -427,7 +427,7 @@ def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
 
 # Second moments of a target's rows, followed by the constant ``b`` of their intercept.
 #
-# A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
+#     A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
 
 
 @suppress_fp_warnings()

@@ -109,8 +109,8 @@ def of_chosen(params, X, kept):
 
 # What a pipeline asks of its last step, besides what scikit-learn's pipelines pass on.
 #
-# of new rows:      transform of all steps but the last -> a method of the last step
-# of coefficients:  a method of the last step, which has been told the names of its columns
+#     of new rows:      transform of all steps but the last -> a method of the last step
+#     of coefficients:  a method of the last step, which has been told the names of its columns
 
 
 if TYPE_CHECKING:

@@ -148,7 +148,7 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
 
 # What the steps of a pipeline are given, and what they cost, where a person has up to ``k`` rows.
 #
-# mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
+#     mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
 #
 # ``mu`` is what a row may cost, and ``r`` the log-odds range of choices. ``j`` is that of
 # `row_relation_and_distance` for a step that reads one row of each person, which costs a person what it costs

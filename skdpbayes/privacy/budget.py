@@ -178,7 +178,8 @@ def too_large_delta(budget, n_samples):
 
 # What is left of a budget: the largest epsilon that one more release may have.
 #
-#  max { epsilon(mu, delta) :  epsilon(spent + mu, delta) <= epsilon },      mu^2 = mu_budget^2 - mu_spent^2
+#     max { epsilon(mu, delta) :  epsilon(spent + mu, delta) <= epsilon },
+#     mu^2 = mu_budget^2 - mu_spent^2
 #
 # where all that is spent is Gaussian.
 

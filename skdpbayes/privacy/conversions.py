@@ -266,8 +266,8 @@ def gaussian_mu(epsilon, delta):
     return mu
 
 
-# Zero-concentrated differential privacy, in Rényi orders: ``D_alpha <= rho alpha`` for all ``alpha >
-# 1``.
+# Zero-concentrated differential privacy, in Rényi orders: ``D_alpha <= rho alpha`` for all
+# ``alpha > 1``.
 #
 #     epsilon(delta)     = min over alpha of  rho alpha + log(1 - 1/alpha) - log(delta alpha) / (alpha - 1)
 #  log delta(epsilon) = min over alpha of  (alpha - 1) (rho alpha - epsilon + log(1 - 1/alpha)) - log(alpha)

@@ -1,6 +1,6 @@
 """The cost of mechanisms, its exact conversion to (epsilon, delta), and what it is in words and events.
 
-Three forms are kept apart and composed when a number is asked for:
+Four forms are kept apart and composed when a number is asked for:
 
 - Gaussian mechanisms, as ``mu``-GDP (`skdpbayes.privacy.conversions`), composed by
   ``mu = sqrt(sum mu_i^2)`` (Dong, Roth and Su, 2022);
@@ -162,8 +162,7 @@ def published_event(cost):
     return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
 
 
-# `gaussian_mu` for code that imports it from here, where it was.
-
+# Fields that hold several mechanisms each.
 _PARTS = ("sampled", "counted", "decisions", "pure_events", "selection_events")
 # Most parts for which epsilons are added up.
 _MOST_RUNS = 50
@@ -238,7 +237,8 @@ class PrivacyCost:
     counted : tuple of PoissonGaussian, default=()
         Gaussian mechanisms on sums in which records count a Poisson number of times.
     decisions : tuple of BoundedRangeDecisions, default=()
-        Accept/reject decisions of Barker tests.
+        Mechanisms of a bounded range of log odds: choices by the exponential mechanism, such as those of
+        quantiles, and accept/reject decisions of Barker tests.
     rho : float, default=0.0
         Zero-concentrated differential privacy of everything that has no tighter description.
     pure_events : tuple of PureMechanism, default=()

@@ -28,8 +28,8 @@ from .conversions import boundary, decimal_exact, round_down_delta, round_up
 # A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``,
 # and the log-odds of its acceptance differ between neighbouring tables by at most ``eta``,
 #
-#  all records:     eta = 2 a                             (replace_one),   a           (add_or_remove_one)
-#  Poisson batch:   eta = a (2 + r^2 / (1 + r))           (replace_one),   a (1 + r)   (add_or_remove_one)
+#     all records:     eta = 2 a                             (replace_one),   a           (add_or_remove_one)
+#     Poisson batch:   eta = a (2 + r^2 / (1 + r))           (replace_one),   a (1 + r)   (add_or_remove_one)
 #
 # with ``r = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / r)`` records on
 # average.
@@ -483,8 +483,8 @@ def fitting_interval(parts, mu, relation, largest=0.0):
 #     delta(epsilon) <= E[K] delta_run(epsilon - c)        (Koskela, Redberg and Wang, 2024).
 #
 # For truncated negative binomial laws of shape ``s`` and parameter ``g``, ``c = (1 + s) e`` where
-# ``delta_run(e) = (exp(e) - 1) g / (1 - g)``; for a Poisson law of mean ``m``, ``c = m
-# delta_run(0)``.
+# ``delta_run(e) = (exp(e) - 1) g / (1 - g)``; for a Poisson law of mean ``m``,
+# ``c = m delta_run(0)``.
 
 
 # Largest loss of a curve; losses beyond count as infinite.

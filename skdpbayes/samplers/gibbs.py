@@ -47,8 +47,9 @@ __all__ = ["Gibbs"]
 
 # The conditional laws of a mixture's parameters, given to which components its rows belong.
 #
-# With the sums ``N_k, M_k, Q_k`` of ``(1, x, x x^T)`` over a component's rows, ``S_k = Q_k - M_k
-# m_k^T - m_k M_k^T + N_k m_k m_k^T``, and the prior of `skdpbayes.models.mixture`,
+# With the sums ``N_k, M_k, Q_k`` of ``(1, x, x x^T)`` over a component's rows,
+# ``S_k = Q_k - M_k m_k^T - m_k M_k^T + N_k m_k m_k^T``, and the prior of
+# `skdpbayes.models.mixture`,
 #
 #     w   | ...  ~  Dirichlet(alpha + N)
 #     m_k | ...  ~  N(P_k^-1 Lambda_k M_k, P_k^-1),      P_k = N_k Lambda_k + I / s^2
@@ -261,7 +262,7 @@ class _Sweeps:
 
 # Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
 #
-# n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
+#     n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
 
 
 N_SWEEPS = 1000

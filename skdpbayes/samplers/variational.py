@@ -43,8 +43,8 @@ __all__ = ["BayesByBackprop"]
 #     d/dm = g + tau lambda m,    d/ds = g e + tau (lambda s - 1 / s),
 #
 # the gradients of ``E_q sum_i ell_i + tau KL(q || p)`` with the closed form of the Kullback-Leibler
-# term for the prior ``N(0, 1 / lambda)``. Everything runs in units of the prior's deviations, ``m =
-# lambda^(-1/2) u``, ``s = lambda^(-1/2) exp(r)``:
+# term for the prior ``N(0, 1 / lambda)``. Everything runs in units of the prior's deviations,
+# ``m = lambda^(-1/2) u``, ``s = lambda^(-1/2) exp(r)``:
 #
 #     d/du = lambda^(-1/2) g + tau u,    d/dr = exp(r) e lambda^(-1/2) g + tau (exp(2r) - 1).
 #
@@ -263,10 +263,10 @@ def run_variational(plan, target, generator, verbose):
 #
 # the fitted Gaussian is then as wide as the noise that privacy adds to its mean.
 #
-# Adam moves a parameter in which noise drowns the gradient like a random walk with steps of about its
-# learning rate. Rates are therefore ``c / sqrt(T)`` prior deviations: over all steps noise alone
-# moves a parameter by a fixed share of its prior's deviation, a steady gradient moves it ``c
-# sqrt(T)`` deviations.
+# Adam moves a parameter in which noise drowns the gradient like a random walk with steps of about
+# its learning rate. Rates are therefore ``c / sqrt(T)`` prior deviations: over all steps noise
+# alone moves a parameter by a fixed share of its prior's deviation, a steady gradient moves it
+# ``c sqrt(T)`` deviations.
 #
 # Blundell, Cornebise, Kavukcuoglu and Wierstra (2015).
 

@@ -13,11 +13,13 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tokenize
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import skdpbayes
@@ -470,6 +472,76 @@ def test_docstrings_begin_with_what_is_returned():
         for name, function, _ in functions_of(source):
             text = ast.get_docstring(function) or ""
             assert not headless.match(text), f"{source.name}.{name}: {text.splitlines()[0]}"
+
+
+def defined_names():
+    """Return names of modules, functions, classes, attributes and constants, and what modules import."""
+    names = set()
+    for source in sources().values():
+        names.update(source.name.split("."))
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Attribute):
+                names.add(node.attr)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                names.add(node.target.id)
+            elif isinstance(node, ast.alias):
+                names.update((node.asname or node.name).split("."))
+        for node in source.tree.body:
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                names.update(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+    return names
+
+
+def prose(source):
+    """Yield (line, text) of a module's comments and docstrings."""
+    with source.path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            is_docstring = token.type == tokenize.STRING and token.string.lstrip("r")[:3] == '"""'
+            if is_docstring or token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+ELSEWHERE = {"numpy", "scipy", "pandas", "dataclasses", "cross_val_score", "cross_validate", "make_pipeline"}
+
+
+def test_names_in_backticks_exist():
+    names, missing = defined_names() | ELSEWHERE, []
+    for source in sources().values():
+        for line, text in prose(source):
+            code = re.sub(r"``.*?``", "", text, flags=re.DOTALL)
+            for match in re.finditer(r"(?<![:`\w])`([A-Za-z_][\w.]*)(?:\(\))?`", code):
+                parts = match[1].split(".")
+                if parts[0] not in ELSEWHERE and not names.issuperset(parts):
+                    missing.append(
+                        f"{source.name}:{line + code[: match.start()].count(chr(10))}: {match[1]}"
+                    )
+    assert not missing, "\n".join(missing)
+
+
+def test_types_in_docstrings_exist():
+    """Of our own: what has a name of two capitals or more, such as `PrivacyCost`."""
+    names, missing = defined_names() | {"ErrorbarContainer", "InferenceData", "DataTree"}, []
+    pattern = re.compile(r"^ +[\w*, ]+ : (?:\w+ of )?([A-Z][a-z]+[A-Z]\w+)", re.MULTILINE)
+    for source in sources().values():
+        for line, text in prose(source):
+            missing += [
+                f"{source.name}:{line}: {name}"
+                for name in pattern.findall(text)
+                if name not in names and not hasattr(np.random, name)
+            ]
+    assert not missing, "\n".join(missing)
+
+
+def test_files_that_the_documentation_names_exist():
+    pages = [*(ROOT.parent / "docs").rglob("*.rst"), ROOT.parent / "CONTRIBUTING.md"]
+    for page in pages:
+        for name in re.findall(
+            r"``((?:skdpbayes/)?[a-z_]+(?:/[a-z_]+)+\.py)``", page.read_text("utf-8")
+        ):
+            found = [ROOT.parent / name, ROOT / name]
+            assert any(path.exists() for path in found), f"{page.name}: {name}"
 
 
 def test_a_constant_has_a_line_of_its_own():

@@ -58,7 +58,7 @@ def _advance_overdamped(oracle, generator, theta, steps, first, stop, kept, draw
         begun = kept[draw - 1] + 1 if steps.restarts_at_draw and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * step * steps.temperature)
-        # Propositions 3 and 8.
+        # Propositions 3, 7, 8 and 18.
         noisy_step(gradient, step, noise_scale, steps.spacing, generator, moved)
         add_prior_step(prior, step * steps.temperature, steps.spacing, moved)
         for j in range(theta.size):
@@ -129,10 +129,10 @@ def run_overdamped(plan, target, generator, verbose, start=None):
 #     u     <- (1 - f) u - kappa (g(theta) - tau grad log p(theta)) + N(0, 2 kappa a I)
 #     theta <- theta + u
 #
-# with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velocity times the step
-# and ``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature ``h``
-# states have a variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly ``tau /
-# h``.
+# with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velocity times the
+# step and ``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature
+# ``h`` states have a variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly
+# ``tau / h``.
 #
 # The thermostat moves the friction by what the records reveal anyway,
 #

@@ -42,13 +42,14 @@ __all__ = ["SGFS"]
 #
 #     A = sum_i z_i z_i^T + N,    ||z z^T - z' z'^T||_F <= sqrt(2) R^2   (R^2 under add_or_remove_one),
 #
-# ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2
-# d) sigma``. With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u``
-# all directions that the data speak of have about the same curvature. Records are weighted by ``v =
-# min(1, C^2 / ||W^T z||^2)``, where ``C^2`` is 1.2 times the mean square that ``A`` predicts, or more
-# if the path is not tempered even then. The softmax does not change when one vector is added to the
-# coefficients of all classes. Only the prior acts in these directions, where coordinates follow from
-# the floor: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
+# ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about
+# ``nu = sqrt(2 d) sigma``. With its eigenvalues floored there, ``theta = W u``,
+# ``W = (A / n)^(-1/2)``: in ``u`` all directions that the data speak of have about the same
+# curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``, where ``C^2`` is 1.2 times
+# the mean square that ``A`` predicts, or more if the path is not tempered even then. The softmax
+# does not change when one vector is added to the coefficients of all classes. Only the prior acts
+# in these directions, where coordinates follow from the floor: ``theta = D m``,
+# ``D = (n / 4 lambda)^(1/2)``.
 #
 # The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that
 # is fixed beforehand, so that the cost is, too. Only then does the matrix decide on the step and the

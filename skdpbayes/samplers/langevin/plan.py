@@ -32,10 +32,11 @@ from ..plan import LARGEST_TEMPERATURE, MAX_STEPS, Plan, chain_length, fewest_st
 #     u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I),   theta <- theta + u
 #
 # is at every step a Gaussian mechanism on the summed gradient, of sensitivity ``kappa s`` and
-# deviation ``sqrt(2 kappa f tau)``: with ``eta = kappa / f`` what an overdamped step of size ``eta``
-# costs. What differs is how far a step may go. With friction ``f = F / T`` velocities are forgotten
-# ``F`` times in ``T`` steps, and what swings in stiff directions decays by ``exp(-F / 2)``; ``kappa
-# <= 1/M`` then allows ``k`` relaxations of the slowest direction, of curvature ``m``, in
+# deviation ``sqrt(2 kappa f tau)``: with ``eta = kappa / f`` what an overdamped step of size
+# ``eta`` costs. What differs is how far a step may go. With friction ``f = F / T`` velocities are
+# forgotten ``F`` times in ``T`` steps, and what swings in stiff directions decays by
+# ``exp(-F / 2)``; ``kappa <= 1/M`` then allows ``k`` relaxations of the slowest direction, of
+# curvature ``m``, in
 #
 #     T = sqrt(F k M / m)
 #
@@ -260,7 +261,7 @@ class PriorGeometry:
 
 # Schedules of Langevin chains: the lowest temperature, or the longest chain, that a budget affords.
 #
-#  tau = min { tau >= 1 : cost(tau, t = k / m(tau)) <= budget },     t = sum of eta_k,   eta_k = eta_1 k^-a
+#     tau = min { tau >= 1 : cost(tau, t = k / m(tau)) <= budget },     t = sum of eta_k,   eta_k = eta_1 k^-a
 #
 # The slowest direction, of curvature ``m``, is to relax ``k`` times; a geometry says what ``m`` is, a
 # dynamics how long a step may be, and a release what a schedule costs. Where ``tau = 1`` is
@@ -898,12 +899,12 @@ def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperat
 #
 # ``eta`` is diffusion time per step (``kappa = f eta`` for underdamped chains), ``C`` the norm to
 # which gradients of records are clipped. The second length is that at which the noise is the
-# posterior's own, at temperature 1: steps are no longer, because noise would take the weights farther
-# than the posterior does. The first was found to be stable: a step moves nothing by more than ``S``,
-# and changes no velocity by more than ``f S``, because gradients are clipped. (No public number gives
-# a useful bound on a network's curvature.) If it is the shorter one, or if the prior's curvature
-# allows only a shorter one still, draws on the whole budget are colder than the posterior (``tau <
-# 1``). A fixed temperature raises the noise, and less is spent.
+# posterior's own, at temperature 1: steps are no longer, because noise would take the weights
+# farther than the posterior does. The first was found to be stable: a step moves nothing by more
+# than ``S``, and changes no velocity by more than ``f S``, because gradients are clipped. (No
+# public number gives a useful bound on a network's curvature.) If it is the shorter one, or if the
+# prior's curvature allows only a shorter one still, draws on the whole budget are colder than the
+# posterior (``tau < 1``). A fixed temperature raises the noise, and less is spent.
 #
 # The likelihood is not convex and gradients are clipped one by one: whole paths are released and
 # accounted for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) for the

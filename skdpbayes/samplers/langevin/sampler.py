@@ -398,7 +398,7 @@ class OPS(LangevinSampler):
     """
 
     name = "ops"
-    proof = "Propositions 8 to 12, and 18"
+    proof = "Propositions 8 to 11, and 18"
     targets = frozenset({"linear"})
     release = "last_iterate"
     _parameter_constraints = {name: CONSTRAINTS[name] for name in _STEPS}

@@ -39,24 +39,24 @@ from .plan import LARGEST_CHANGE
 #     P(S = k) proportional to w(k),   w(k + 1) = w(k) lambda / (k + 1),   w(m) = 1,   m = floor(lambda)
 #
 # by rejection (von Neumann). With ``c = floor(0.6 sqrt(lambda) + 1.5)``, on either side of ``m``,
-# ``w`` is at most 1 on the next ``2 c`` numbers, and at most ``2^-j`` on the ``j``-th block of ``c``
-# numbers after these. A side and a place among ``3 c`` are chosen, the last ``c`` of which stand for
-# block ``j`` with probability ``2^-j``, and the number is taken with probability ``w(k)`` or ``2^j
-# w(k)``. Choices are made by binary digits, and probabilities are doubles, so that both are exact.
-# Rounding shows in one way only: the ratio ``P(S = k + 1) / P(S = k)`` is ``lambda / (k + 1)`` up to
-# a factor between ``1 - 2^-51`` and ``1 + 2^-51``, at every ``k``. What that means to accept bits is
-# said in docs/theory/decisions_in_floating_point.rst.
+# ``w`` is at most 1 on the next ``2 c`` numbers, and at most ``2^-j`` on the ``j``-th block of
+# ``c`` numbers after these. A side and a place among ``3 c`` are chosen, the last ``c`` of which
+# stand for block ``j`` with probability ``2^-j``, and the number is taken with probability ``w(k)``
+# or ``2^j w(k)``. Choices are made by binary digits, and probabilities are doubles, so that both
+# are exact. Rounding shows in one way only: the ratio ``P(S = k + 1) / P(S = k)`` is
+# ``lambda / (k + 1)`` up to a factor between ``1 - 2^-51`` and ``1 + 2^-51``, at every ``k``. What
+# that means to accept bits is said in docs/theory/decisions_in_floating_point.rst.
 #
-# *Why w is below.* It halves over the first ``2 c`` numbers: with ``s = 2 c - 1/2 > 1.2 sqrt(lambda)
-# + 1/2``
+# *Why w is below.* It halves over the first ``2 c`` numbers: with
+# ``s = 2 c - 1/2 > 1.2 sqrt(lambda) + 1/2``
 #
 #     -log w(m + 2 c) >= sum_{i < 2 c} log(1 + i / lambda) >= s^2 / (2 lambda + 2 s / 3) - 1 / (8 lambda)
 #
-# (the sum of a concave function is at least the integral from 1/2 to ``s``), which is more than ``log
-# 2``, as is ``-log w(m - 2 c) >= sum_{i < 2 c} i / lambda``. Over the ``c`` numbers after these the
-# logarithm falls by at least ``c log(1 + 2 c / lambda) >= (2 c)^2 / (2 lambda + 2 c) > 0.72``, and by
-# no less over any later ones. Below ``lambda = 1`` there is one side only, ``w(2) <= 1 / 2``, and ``c
-# = 1`` will do.
+# (the sum of a concave function is at least the integral from 1/2 to ``s``), which is more than
+# ``log 2``, as is ``-log w(m - 2 c) >= sum_{i < 2 c} i / lambda``. Over the ``c`` numbers after
+# these the logarithm falls by at least
+# ``c log(1 + 2 c / lambda) >= (2 c)^2 / (2 lambda + 2 c) > 0.72``, and by no less over any later
+# ones. Below ``lambda = 1`` there is one side only, ``w(2) <= 1 / 2``, and ``c = 1`` will do.
 
 
 @compilable

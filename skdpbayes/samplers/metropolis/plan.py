@@ -338,8 +338,8 @@ class Kernel:
 # second part stands for a typical direction here: it decides on lengths, never on the cost.
 #
 # The variance of the log ratio, and from it ``A``, is that of a normal posterior. What a Poisson
-# batch adds to it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` with ``x
-# = M / sigma``.
+# batch adds to it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` with
+# ``x = M / sigma``.
 #
 # Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective
 # sample size within the budget, and stop there; if the budget does not allow that, the quickest that

@@ -19,7 +19,7 @@ from ...models.families.poisson import distribution
 
 # Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
 #
-#  B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
+#     B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
 #
 # ``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above
 # and below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and

@@ -33,13 +33,14 @@ from .prior import Prior, WithPrior
 #
 #     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
 #
-# a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and
-# ``h`` what is not known of these squares, relative to them: where columns add up to one, or depend
-# on each other in another way, noise hides that rows do not vary. Both kinds of releases are linear
-# in ``M``. Without ``h``, given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L =
-# diag(l)``,
+# a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates,
+# and ``h`` what is not known of these squares, relative to them: where columns add up to one, or
+# depend on each other in another way, noise hides that rows do not vary. Both kinds of releases are
+# linear in ``M``. Without ``h``, given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``,
+# with ``L = diag(l)``,
 #
-#  L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
+#     L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,
+#     Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
 #
 # With it, ``d_i = length / k^2 - 1 / (k^2 / length + h_i)`` is taken off a diagonal entry of a
 # precision, and
@@ -197,11 +198,11 @@ def _given(observed, size, squares, centre, relative_variances):
 #
 #     S(u) = n E[v(z) (sigma(u . z) - 1/2) z],      z ~ N(m, Sigma),      v(z) = min(1, C^2 / |z|^2)
 #
-# Weights are written as ``sum_k w_k exp(-lambda_k |z|^2 / 2)``, which makes ``v`` times the density a
-# sum of normal ones, of masses ``W_k``, means ``m_k`` and covariances ``Sigma_k = (Sigma^-1 +
-# lambda_k I)^-1``. The logistic law is a mixture of normal ones of deviations ``1 / s = 2 kappa``,
-# with ``kappa`` of Kolmogorov's law [1]_, so that with ``mu = m_k . u``, ``q = u . Sigma_k u`` and
-# ``tau = s / sqrt(1 + s^2 q)``
+# Weights are written as ``sum_k w_k exp(-lambda_k |z|^2 / 2)``, which makes ``v`` times the density
+# a sum of normal ones, of masses ``W_k``, means ``m_k`` and covariances
+# ``Sigma_k = (Sigma^-1 + lambda_k I)^-1``. The logistic law is a mixture of normal ones of
+# deviations ``1 / s = 2 kappa``, with ``kappa`` of Kolmogorov's law [1]_, so that with
+# ``mu = m_k . u``, ``q = u . Sigma_k u`` and ``tau = s / sqrt(1 + s^2 q)``
 #
 #     A = E[sigma(u . z)] - 1/2 = E[Phi(tau mu)] - 1/2,      B = E[sigma'(u . z)] = E[tau phi(tau mu)],
 #
@@ -209,7 +210,7 @@ def _given(observed, size, squares, centre, relative_variances):
 #
 # The second derivative of ``A`` by ``mu`` is twice the first by ``q``. Here ``Sigma`` is diagonal.
 #
-# References ---------- .. [1] D. F. Andrews and C. L. Mallows, "Scale mixtures of normal
+# [1] D. F. Andrews and C. L. Mallows, "Scale mixtures of normal
 # distributions", JRSS B 36(1), 1974.
 
 

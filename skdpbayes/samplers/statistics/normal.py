@@ -29,12 +29,12 @@ from .prior import Prior, WithPrior
 
 # The law of several noisy sums, in which what is not known of a symmetric matrix is integrated out.
 #
-#  r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
+#     r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
 #
-# with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance ``y_k . y_l I + y_l
-# y_k^T``. Without the second part entries are independent. That part is ``U J U^T``, where ``J``
-# exchanges the noisy sums of a pair: by Woodbury's identity only matrices over pairs of noisy sums are
-# inverted besides.
+# with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance
+# ``y_k . y_l I + y_l y_k^T``. Without the second part entries are independent. That part is
+# ``U J U^T``, where ``J`` exchanges the noisy sums of a pair: by Woodbury's identity only matrices
+# over pairs of noisy sums are inverted besides.
 
 
 def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
@@ -115,7 +115,7 @@ def positive_inverse(matrices):
 
 # What is believed of the rows' weighted second moment, given two releases of it.
 #
-#  F / n = G + X + noise,      X_ij ~ N(0, U_ij + k^2 g_i g_j / length),      G = diag(g) as the first has it
+#     F / n = G + X + noise,     X_ij ~ N(0, U_ij + k^2 g_i g_j / length),     G = diag(g) as the first has it
 #
 # in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is
 # positive. ``k`` is learnt, and is usually larger where noise in the first hides which columns vary
@@ -349,11 +349,11 @@ def truncated_normal_mean(values, deviations):
 #
 #     M = sum_i w_i^2 v_i psi_i^2 z_i z_i^T + N,      E M = n b o (diag(f) + R)
 #
-# at the last point, with the mean square ``b`` of clipped residuals there, and a mean weight ``o``, 1
-# if records have none. ``R`` is zero if errors have nothing to do with rows; entries are ``N(0, k^2
-# f_i f_j)`` a priori, ``k`` learnt. In its eigenvectors, relative to ``f``, mean squares are ``b
-# r_j``, and say how large errors are along each: ``s_j``. So they say how many residuals are not
-# clipped, ``c(s_j)``, and hence the slope of a noisy sum, which takes ``c(s) diag(f)`` for
+# at the last point, with the mean square ``b`` of clipped residuals there, and a mean weight ``o``,
+# 1 if records have none. ``R`` is zero if errors have nothing to do with rows; entries are
+# ``N(0, k^2 f_i f_j)`` a priori, ``k`` learnt. In its eigenvectors, relative to ``f``, mean squares
+# are ``b r_j``, and say how large errors are along each: ``s_j``. So they say how many residuals
+# are not clipped, ``c(s_j)``, and hence the slope of a noisy sum, which takes ``c(s) diag(f)`` for
 #
 #     c(s) G,      G = f^1/2 (sum_j c(s_j) / c(s) q_j q_j^T) f^1/2
 #
@@ -467,7 +467,7 @@ def sandwich_factor_of(surrogate, varying, slopes):
 
 # What clips take of errors that are not normal: their mean, and what is beyond.
 #
-#  t = mean of psi_T(y_i - u . z_i),   q = mean of psi_T^2   at the last point and a wide clip T, with noise
+#     t = mean of psi_T(y_i - u . z_i),  q = mean of psi_T^2   at the last point and a wide clip T, with noise
 #     t ~ N(E psi_T + delta, noise + q / n),   delta ~ sum_j pi_j N(0, h_j^2 q)
 #
 # Noisy sums clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean:
@@ -817,7 +817,7 @@ class NormalSurrogate(WithPrior):
 
 # Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
 #
-# theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
+#     theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
 #
 # at the mode ``u^``, with ``T`` of `sandwich_factor`, and with ``delta`` of the intercept by
 # `HeavyTailCorrection`.

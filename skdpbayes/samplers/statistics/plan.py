@@ -292,9 +292,9 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
 
 # Moments of a clipped normal number, and their derivatives.
 #
-# psi(r) = min(max(r, -tau), tau),    r ~ N(a, s^2),    c = P(|r| < tau) = d E psi / d a = Cov(psi, r)
-# / s^2 E psi = a c + s (p_- - p_+) + tau (1 - Phi(x_+) - Phi(x_-)),      x_+- = (+-tau - a) / s,   p
-# = phi(x)
+#     psi(r) = min(max(r, -tau), tau),     r ~ N(a, s^2)
+#     c     = P(|r| < tau) = d E psi / d a = Cov(psi, r) / s^2
+#     E psi = a c + s (p_- - p_+) + tau (1 - Phi(x_+) - Phi(x_-)),     x_+- = (+-tau - a) / s,   p = phi(x)
 
 
 class ClippedNormal(NamedTuple):
@@ -362,10 +362,10 @@ def deviation_of(square, clip):
 #     err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
 #     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
 #
-# ``m_k`` is the ``mu`` of noisy sum ``k``, ``rho`` what is not known of the curvature. ``t`` makes ``(q C
-# t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together. Errors are
-# relative to the bound of responses. Weights are taken to be near their maximum, by which noise and
-# sums are both larger: how many are not is private.
+# ``m_k`` is the ``mu`` of noisy sum ``k``, ``rho`` what is not known of the curvature. ``t`` makes
+# ``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together.
+# Errors are relative to the bound of responses. Weights are taken to be near their maximum, by
+# which noise and sums are both larger: how many are not is private.
 #
 # Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at
 # other coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large
@@ -574,7 +574,7 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 #     F   = sum_i v_i z_i z_i^T + N                                   z = W^T x
 #     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
 #     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
-#  M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
+#     M   = sum_i v_i psi_i^2 z_i z_i^T + N   at the last point, if noise leaves enough
 #     t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
 #
 # with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``,

@@ -297,8 +297,9 @@ def _cut(unknown, units):
 
 # Rows that stand for those of a table, their exposures, and what a noisy sum sees of them.
 #
-# f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see
-# `table`
+#     f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i)
+#
+# with ``e_k`` the mean of a clipped count, looked up in a table (`dispersion.looked_up`).
 
 
 # Logits are cut here: means are large enough to be clipped.

@@ -459,11 +459,10 @@ def _released(releases, statistics, norm, clip, multipliers, rounding_inflation)
     return value, noise, square, of_square
 
 
-# What is released of rows before any response: a second moment, and the coordinates that follow from
-# it.
+# What is released of rows before any response: a second moment, and the coordinates that follow from it.
 #
-# A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min(1, C / |z_i|, K^2 /
-# |z_i|^2)
+#     A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,
+#     z = W^T x,     v_i = min(1, C / |z_i|, K^2 / |z_i|^2)
 
 
 # Deviations of the noise on an entry of ``A`` at which whitening stops.

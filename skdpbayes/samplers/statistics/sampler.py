@@ -205,7 +205,7 @@ class ClippedResiduals(Sampler):
     """
 
     name = "clipped_residuals"
-    proof = "Propositions 73 to 77"
+    proof = "Propositions 73 to 75; of counts, 76 and 77, too"
     targets = frozenset({"linear", "normal"})
     families = (Normal, Poisson)
     releases = "statistics"
