@@ -48,7 +48,7 @@ RANDOM_STATE = [
 _MOST_ROWS = 2**53
 # Largest public number of columns: a plan's matrices have a size at all.
 _MOST_COLUMNS = 2**24
-_LARGEST = int(np.finfo(np.float64).max)
+_LARGEST_DOUBLE = int(np.finfo(np.float64).max)
 # Modules whose calls a user did not write: contexts are entered through the second.
 _OWN_FRAMES = ("skdpbayes.", "contextlib")
 
@@ -66,7 +66,7 @@ def is_number(value):
     if isinstance(value, bool) or not isinstance(value, Real | np.number):
         return False
     if isinstance(value, int):
-        return abs(value) <= _LARGEST
+        return abs(value) <= _LARGEST_DOUBLE
     return isinstance(value, float | np.integer | np.floating)
 
 
@@ -88,7 +88,7 @@ def check_sizes(least=1, **sizes):
         most = _MOST_COLUMNS if name == "n_features" else _MOST_ROWS
         if value > most:
             raise ValueError(
-                f"{name} must be at most {most:,}, got {float(min(value, _LARGEST)):g}."
+                f"{name} must be at most {most:,}, got {float(min(value, _LARGEST_DOUBLE)):g}."
             )
 
 

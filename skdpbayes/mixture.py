@@ -38,7 +38,7 @@ def __dir__():
 
 # Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
-_POSITIVE = Interval(Real, 0, None, closed="neither")
+_POSITIVE_NUMBER = Interval(Real, 0, None, closed="neither")
 
 
 def _target(model, rows):
@@ -199,10 +199,10 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(COVARIANCE_DIMS))],
-        "weight_concentration_prior": [_POSITIVE],
-        "mean_prior_scale": [None, _POSITIVE],
-        "degrees_of_freedom_prior": [None, _POSITIVE],
-        "covariance_prior": [None, _POSITIVE],
+        "weight_concentration_prior": [_POSITIVE_NUMBER],
+        "mean_prior_scale": [None, _POSITIVE_NUMBER],
+        "degrees_of_freedom_prior": [None, _POSITIVE_NUMBER],
+        "covariance_prior": [None, _POSITIVE_NUMBER],
     }
 
     # With room above the quantile, the farthest rows of a Gaussian are clipped less often.

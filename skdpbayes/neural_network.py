@@ -52,7 +52,7 @@ PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192
 # With data_norm="auto", the typical norm is searched between this value and a thousandth of it, in units of
 # sqrt(n_features).
-_WIDEST = 30.0
+_LARGEST_TYPICAL_NORM = 30.0
 
 
 class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
@@ -265,7 +265,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
                 "data_norm='auto' needs the calibration, which chooses the norm: leave calibration above 0, "
                 "or set data_norm to a number."
             )
-        return _WIDEST * math.sqrt(n_features)
+        return _LARGEST_TYPICAL_NORM * math.sqrt(n_features)
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))

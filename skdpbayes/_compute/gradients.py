@@ -60,7 +60,7 @@ from ..privacy.rounding import n_chunks
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy"}
 _CORE: dict[str, Any] = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
-_ROOT = Path(__file__).parents[1]
+_PACKAGE_FOLDER = Path(__file__).parents[1]
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -80,7 +80,7 @@ def _hash(texts):
     return digest.hexdigest()[:16]
 
 
-_FILES = _sources(_ROOT)
+_FILES = _sources(_PACKAGE_FOLDER)
 _AS_IMPORTED = _hash(path.read_bytes() for path in _FILES)
 
 
@@ -92,7 +92,7 @@ def _fingerprint():
     kept = IndexDataCacheFile(FunctionCache(_sources).cache_path, name, _AS_IMPORTED)
     code = kept.load("code")
     if code is None:
-        code = _hash_of_code(_ROOT, _AS_IMPORTED)
+        code = _hash_of_code(_PACKAGE_FOLDER, _AS_IMPORTED)
         with suppress(OSError):
             kept.save("code", code)
     return code
@@ -319,7 +319,7 @@ def cache_folder() -> str | None:
         return None
     path = Path(path)
     # Beside the sources it is the package, whose folders have one of their own each.
-    return str(_ROOT if path.name == "__pycache__" else path.parent)
+    return str(_PACKAGE_FOLDER if path.name == "__pycache__" else path.parent)
 
 
 def count_examples(target):

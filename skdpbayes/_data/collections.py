@@ -47,8 +47,8 @@ def example_of(X):
 
 
 # What is wrong with rows in another order.
-_OF_GROUPS = "the wrong persons might be protected"
-_OF_OTHERS = "rows would get those of other rows"
+_CONSEQUENCE_FOR_GROUPS = "the wrong persons might be protected"
+_CONSEQUENCE_FOR_ROWS = "rows would get those of other rows"
 _compared: ContextVar[bool] = ContextVar("compared", default=False)
 
 
@@ -80,7 +80,7 @@ def refuse_other_order(called, column, **beside):
         table = to_native(table, name)
         if not (_has_index(column) and _has_index(table)) or len(column) != len(table):
             continue  # Another length is refused by its shape.
-        consequence = _OF_GROUPS if called == "groups" else _OF_OTHERS
+        consequence = _CONSEQUENCE_FOR_GROUPS if called == "groups" else _CONSEQUENCE_FOR_ROWS
         text = (
             f"{called} has another index than {name}, and rows are taken by their places, so that "
             f"{consequence}: pass {called} of the same rows in the same order, e.g. "

@@ -115,16 +115,16 @@ def array_of(values, name):
 # Class labels: which labels can occur is public, which of them do occur is private.
 
 
-_OF_SEVERAL_KINDS = (
+_LABELS_OF_SEVERAL_KINDS = (
     "{name} holds labels of several kinds, such as numbers, text and None, which have no order: make "
     "all labels one kind, e.g. by {name} = np.asarray({name}).astype(str). Rows without a label get any of "
     "them, and sample_weight=0."
 )
 _ONE_AGAINST_REST = "; in OneVsRestClassifier each fit has two, classes=[0, 1]"
 # More labels, most of them consecutive integers, are rather counts or measurements.
-_MANY = 30
+_LARGEST_N_LABELS = 30
 # Numbers of labels up to which a message lists them.
-_FEW = 10
+_MOST_LABELS_LISTED = 10
 
 
 def label_set(classes):
@@ -136,7 +136,7 @@ def label_set(classes):
             "pass list(...) of a set or a dict, or of a table the list of its labels."
         )
     if len({isinstance(label, str) for label in classes}) > 1:
-        raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
+        raise ValueError(_LABELS_OF_SEVERAL_KINDS.format(name="classes"))
     labels = np.asarray(classes)
     if (integers := integer_array(classes)) is not None:
         labels = integers
@@ -164,18 +164,18 @@ def _distinct(labels, name):
     except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
     # Outside the handler, because the caught error names types and would not help.
-    raise ValueError(_OF_SEVERAL_KINDS.format(name=name))
+    raise ValueError(_LABELS_OF_SEVERAL_KINDS.format(name=name))
 
 
 def looks_like_numbers(labels):
     """Whether sorted labels are many, and most of them consecutive integers."""
-    if labels.size <= _MANY or labels.dtype.kind not in "iuf":
+    if labels.size <= _LARGEST_N_LABELS or labels.dtype.kind not in "iuf":
         return False
     return bool(np.mean(np.diff(labels) == 1) > 0.5)
 
 
 def _numbers(n_classes):
-    return list(range(n_classes)) if n_classes <= _FEW else f"range({n_classes})"
+    return list(range(n_classes)) if n_classes <= _MOST_LABELS_LISTED else f"range({n_classes})"
 
 
 def labels_in(y, classes):

@@ -50,7 +50,10 @@ from .table import UNLABELLED, Rows, Table, chosen_rows, prepared
 # have the labels that it had when rows were chosen.
 
 
-_KINDS = "groups of Dask collections must be text or whole numbers: take groups.astype(str), for example."
+_UNKNOWN_GROUPS = (
+    "groups of Dask collections must be text or whole numbers: take groups.astype(str), for "
+    "example."
+)
 
 
 class ChosenRows(NamedTuple):
@@ -165,7 +168,7 @@ def _mark_partition(groups, key, number):
 @with_sanitized_traceback
 def _marked(groups, key, number):
     labels = _group_labels(groups)
-    on_error = reraise_if_safe(_KINDS)
+    on_error = reraise_if_safe(_UNKNOWN_GROUPS)
     codes, kinds = sanitize_errors(_codes, labels, key, on_error=on_error)
     return codes, kinds, mark_of((labels,), key, number)
 

@@ -80,7 +80,7 @@ _REMEDIES = {
         "each column, and y one label for each row."
     ),
 }
-_UNKNOWN = (
+_UNREADABLE = (
     "X or y could not be read: X must be a table of real numbers, such as an array of two dimensions, and y "
     "a column of labels."
 )
@@ -165,7 +165,7 @@ def validate_objects(estimator, X, on_error, *, reset):
     return cells
 
 
-def without_cells(error, unknown=_UNKNOWN):
+def without_cells(error, unknown=_UNREADABLE):
     """The error to raise instead of one that may hold a cell; ``unknown`` is its text for other forms."""
     for beginnings, remedy in _REMEDIES.items():
         if str(error).startswith(beginnings):

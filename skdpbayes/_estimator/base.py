@@ -61,22 +61,25 @@ from .model_checks import to_arviz
 # Share of the squared mu.
 BOUNDS_SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise.
-_SAFE = 12.0
+_RANKS_TO_LARGEST = 12.0
 # Highest quantile level of norms.
-_HIGHEST = 0.95
+_HIGHEST_NORM_LEVEL = 0.95
 # Lowest quantile level of norms.
-_LOWEST = 0.5
+_LOWEST_NORM_LEVEL = 0.5
 # Highest quantile level for learnt target_bounds. Responses are cut, not rescaled, so it is higher than for
 # norms.
-_HIGHEST_RESPONSE = 0.99
+_HIGHEST_RESPONSE_LEVEL = 0.99
 # Lowest quantile level for learnt target_bounds.
-_LOWEST_RESPONSE = 0.75
+_LOWEST_RESPONSE_LEVEL = 0.75
 # Log-odds range of a choice of bounds without privacy.
-_SHARPEST = 128.0
+_RANGE_WITHOUT_PRIVACY = 128.0
 # Arguments to pass instead of bounds that are released.
-_PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
+_PUBLIC_BOUNDS = {
+    ("low", "high"): "target_bounds=(low, high)",
+    ("high",): "max_count=..., a number",
+}
 # Factor of a fit's mu, so that rounding leaves the total within the budget.
-_ROOM = 1.0 + 1e-8
+_ROUNDING_ALLOWANCE = 1.0 + 1e-8
 
 
 def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
@@ -104,17 +107,22 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     ValueError
         If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
     """
-    level = 2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _SHARPEST
-    outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
-    least = _LOWEST_RESPONSE if sides else _LOWEST
+    level = (
+        2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _RANGE_WITHOUT_PRIVACY
+    )
+    outside = _RANKS_TO_LARGEST / (n_samples * level / 2.0) if level > 0 else math.inf
+    least = _LOWEST_RESPONSE_LEVEL if sides else _LOWEST_NORM_LEVEL
     if budget.is_private and budget.delta > 0 and outside > 1.0 - least:
         if sides:
             raise ValueError(
                 f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
-                f"{budget.epsilon:g}: give public ones, {_PUBLIC[tuple(sides)]}, or raise epsilon."
+                f"{budget.epsilon:g}: give public ones, {_PUBLIC_BOUNDS[tuple(sides)]}, or raise epsilon."
             )
         return make_plan(budget)
-    quantile, high = min(_HIGHEST, 1.0 - outside), min(_HIGHEST_RESPONSE, 1.0 - outside)
+    quantile, high = (
+        min(_HIGHEST_NORM_LEVEL, 1.0 - outside),
+        min(_HIGHEST_RESPONSE_LEVEL, 1.0 - outside),
+    )
     of_responses = tuple({"low": 1.0 - high, "high": high}[side] for side in sides)
     count = norm + len(sides)
     choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
@@ -128,7 +136,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     release = BoundRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
     if not budget.is_private:
         return plan.changed(bound_release=release)
-    fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
+    fit = PrivacyCost(budget.neighboring_relation, mu=_ROUNDING_ALLOWANCE * part.mu)
     return plan.changed(cost=choice + fit, bound_release=release._replace(cost_of_fit=fit))
 
 
@@ -138,7 +146,7 @@ def _rest(budget, choice):
     def excess(noise):
         if noise == 0:
             return math.inf
-        mu = _ROOM * budget.with_mu(budget.mu / noise).mu
+        mu = _ROUNDING_ALLOWANCE * budget.with_mu(budget.mu / noise).mu
         cost = choice + PrivacyCost(budget.neighboring_relation, mu=mu)
         return cost.epsilon(budget.delta) / budget.epsilon - 1.0
 

@@ -39,7 +39,7 @@ from .base import PrivatePosteriorMixin
 
 
 # Means below this may have underflowed in all but a few draws.
-_LEAST = 1e-30
+_LEAST_MEAN = 1e-30
 # If norms of rows and draws have a larger product, logits are not accurate to six digits.
 _LARGEST_LOGIT = 64.0
 # The logits of this many rows stay in the cache.
@@ -209,8 +209,8 @@ def _on_log_scale(mean, weights, exact):
     n_draws = weights.size
     # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
     log_mean = np.log(mean / sum(mean.T)[:, None])
-    if n_draws == 1 or not (mean > _LEAST).all():
-        tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)
+    if n_draws == 1 or not (mean > _LEAST_MEAN).all():
+        tiny = ~(mean > _LEAST_MEAN).all(axis=1) | (n_draws == 1)
         log_mean[tiny] = logsumexp(exact(tiny) + np.log(weights), axis=2).T
     return log_mean
 

@@ -177,7 +177,7 @@ def _assign(draws, reference):
 
 _BLOCK_ENTRIES = 2**18
 # Square root of the largest double, with room for a sum of squares.
-_LARGEST_ROOT = 1e153
+_LARGEST_SUMMED_NUMBER = 1e153
 
 
 class Mixtures(NamedTuple):
@@ -301,7 +301,9 @@ def _log_joint_blocks(X, mixtures):
     """Yield slices of rows with ``log p(x, k | s)``, of shape (some draws, K, these rows)."""
     n_draws, n_components, n_features = mixtures.means.shape
     # Beyond this limit, squares would overflow.
-    limit = _LARGEST_ROOT / (n_features**1.5 * max(1.0, float(np.abs(mixtures.factors).max())))
+    limit = _LARGEST_SUMMED_NUMBER / (
+        n_features**1.5 * max(1.0, float(np.abs(mixtures.factors).max()))
+    )
     n_rows = max(1, _BLOCK_ENTRIES // (n_components * n_features))
     for i in range(0, X.shape[0], n_rows):
         rows = slice(i, i + n_rows)
@@ -340,7 +342,7 @@ COVARIANCE_DIMS = {
     "full": ("component", "feature", "other_feature"),
 }
 # Number of draws for deviations without privacy.
-_FEW = 400
+_N_PRIOR_DRAWS = 400
 # Number of rows that are sampled at once.
 _TRIED = 10_000
 # One in so many sampled rows, at least, must be within the bounds.
@@ -602,7 +604,7 @@ class MixtureDrawsMixin:
         if not self.plan_.budget.is_private:
             without = [part.std(axis=0) for part in self.posterior_samples_]
         elif "posterior" in self.released_:
-            without = [part.std(axis=0) for part in self._drawn(_FEW, 0, noise=False)]
+            without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, noise=False)]
         else:
             without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]
         names, coords = [], self._posterior_variables()[1]

@@ -29,7 +29,7 @@ _LARGEST_PRIOR_PULL = 0.8
 # Fewest draws with which a wide prior, its pull and the share of the rarest class are judged.
 _ENOUGH_DRAWS = 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
-_RARE = 3.0
+_RARE_EVENT_SDS = 3.0
 # Largest ratio of the ends of an interval of the rarest class's share.
 _LARGEST_SHARE_RATIO = 6.0
 # A class is rare below this multiple of its share under balance.
@@ -54,7 +54,7 @@ _CONTRADICTED = (
     "Fitting again spends budget again."
 )
 # Ratio of the moment's noise to its median eigenvalue above which a direction is hidden.
-_HIDDEN = 3.0
+_LARGEST_HIDDEN_RATIO = 3.0
 _HIDDEN_DIRECTIONS = (
     "noise hides along which directions rows hardly vary: where columns repeat each other, or vary far less "
     "than data_norm allows, intervals are too short, and half of them may miss. Take a data_norm that is "
@@ -126,7 +126,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
         return of_errors
     if inconsistent_releases(released):
         return (_CONTRADICTED,)
-    if released.get("hidden_directions", 0.0) > _HIDDEN and not has_hidden_columns:
+    if released.get("hidden_directions", 0.0) > _LARGEST_HIDDEN_RATIO and not has_hidden_columns:
         return (_HIDDEN_DIRECTIONS,)
     hidden = class_below_noise(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
@@ -281,7 +281,7 @@ def rare_events(draws, model):
     if not (model.family.has_offsets and intercepts.size):
         return ()
     log_rate = intercepts.mean()
-    if log_rate > -_RARE * model.intercept_scale:
+    if log_rate > -_RARE_EVENT_SDS * model.intercept_scale:
         return ()
     return (
         f"rates are of the order of {math.exp(log_rate):.1g}, far below 1, where the intercept's prior is "

@@ -38,17 +38,17 @@ from .summaries import warn_unless_calibrated
 
 
 # Most evaluations of a search.
-_MOST = 200
+_MOST_EVALUATIONS = 200
 # Number of evaluations between two that halve a bracket.
 _HALVED = 8
 # Tolerance of a number, relative to the deviation of its law.
-_ENOUGH = 1e-7
+_QUANTILE_TOLERANCE = 1e-7
 # Relative error of a count that is left: larger ones are not exact.
-_OF_COUNT = 1e-9
+_COUNT_ERROR = 1e-9
 # Distance of probabilities from 0 and 1.
-_LEAST = 1e-16
+_LEAST_PROBABILITY = 1e-16
 # Constant that is added to counts under the square root, which is nearly normal.
-_IN_ROOT = 0.75
+_ROOT_OFFSET = 0.75
 
 
 @np.errstate(invalid="ignore", over="ignore")
@@ -72,7 +72,7 @@ def mixture_quantile(law, probability, logits, noise):
     guess, slope, width = _guess(law, probability, wanted, logits, noise)
     low, high = np.full(guess.size, -1.0 if are_counts else -np.inf), np.full(guess.size, np.inf)
     active, last = np.arange(guess.size), None
-    for turn in range(1, _MOST + 1):
+    for turn in range(1, _MOST_EVALUATIONS + 1):
         x = guess[active]
         share = law.cdf(x[:, None], logits[active], noise).mean(axis=1)
         above = share >= probability
@@ -80,18 +80,18 @@ def mixture_quantile(law, probability, logits, noise):
             np.where(above, low[active], x),
             np.where(above, x, high[active]),
         )
-        off = ndtri(np.clip(share, _LEAST, 1.0 - _LEAST)) - wanted
-        root = np.sqrt(x + _IN_ROOT) if are_counts else x
+        off = ndtri(np.clip(share, _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)) - wanted
+        root = np.sqrt(x + _ROOT_OFFSET) if are_counts else x
         if last is not None:
             change = (off - last[1]) / np.where(root == last[0], 1.0, root - last[0])
             slope = np.where((change > 0.0) & np.isfinite(change), change, slope)
         step = off / slope
         new = _within(root - step, low[active], high[active], are_counts, turn % _HALVED == 0)
         if are_counts:
-            is_open = high[active] - low[active] > np.maximum(1.0, _OF_COUNT * low[active])
+            is_open = high[active] - low[active] > np.maximum(1.0, _COUNT_ERROR * low[active])
             new = np.where(is_open, new, high[active])
         else:
-            is_open = np.abs(new - x) > _ENOUGH * width[active]
+            is_open = np.abs(new - x) > _QUANTILE_TOLERANCE * width[active]
         guess[active] = new
         if not is_open.any():
             break
@@ -114,14 +114,14 @@ def _guess(law, probability, wanted, logits, noise):
         return guess, abs(wanted) / np.maximum(away, 1e-300) if wanted else 1.0 / width, width
     guess = np.floor(np.maximum(guess, 0.0))
     # The square root of a count has a deviation of a half, about.
-    return guess, np.minimum(2.0, 2.0 * np.sqrt(middle + _IN_ROOT) / width), width
+    return guess, np.minimum(2.0, 2.0 * np.sqrt(middle + _ROOT_OFFSET) / width), width
 
 
 def _within(points, low, high, are_counts, halve):
     """The next points of a search: within brackets, and whole numbers if these are wanted."""
     middle = 0.5 * (low + high)
     if are_counts:
-        points = np.ceil(np.maximum(points, 0.0) ** 2 - _IN_ROOT)
+        points = np.ceil(np.maximum(points, 0.0) ** 2 - _ROOT_OFFSET)
         # Without an upper bracket at most by a few times as much.
         points = np.minimum(points, np.where(np.isfinite(high), high - 1.0, 4.0 * low + 8.0))
         points, middle = np.maximum(points, low + 1.0), np.ceil(middle)

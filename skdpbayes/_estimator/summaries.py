@@ -23,7 +23,7 @@ from ..privacy.deferred_warnings import warn
 
 
 # Number of draws that intervals are computed from, if new ones are free.
-_FEW = 400
+_INTERVAL_DRAWS = 400
 
 
 def interval_ends(estimator, level, draws):
@@ -53,8 +53,8 @@ def interval_ends(estimator, level, draws):
 
 def enough_draws(estimator, draws=None):
     """The draws of a fitted estimator, or new ones if there are few and new ones are free."""
-    if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:
-        return estimator.sample_posterior(_FEW, random_state=0)
+    if estimator.plan_.n_draws < _INTERVAL_DRAWS and "posterior" in estimator.released_:
+        return estimator.sample_posterior(_INTERVAL_DRAWS, random_state=0)
     return estimator.posterior_samples_ if draws is None else draws
 
 
@@ -215,6 +215,9 @@ class CoefficientsMixin:
 
         Notes
         -----
+        If a fit kept fewer than 400 draws and released the posterior itself, 400 new draws are made for the
+        interval, at no further cost and always the same ones.
+
         With more than two classes, the labels determine only differences between the coefficients of
         classes; what all classes have in common follows the prior. Each interval is therefore about as wide
         as the prior's. Use quantiles of differences instead, such as those of

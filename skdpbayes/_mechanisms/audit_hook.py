@@ -135,9 +135,9 @@ def observe_releases(observer):
 
 
 # So many of a chain's steps have their noise looked at: half of them evenly spaced, half at random.
-_LOOKED_AT = 64
+_N_STEPS_INSPECTED = 64
 # What is computed a second time, in sums of another order, may differ by so much of the largest number.
-_ROUNDING = 1e-9
+_RELATIVE_ROUNDING = 1e-9
 
 
 class TracedChain(NamedTuple):
@@ -272,12 +272,14 @@ def traced_steps(advance: Callable[[int, int, int], Any], watched: TracedChain) 
 
 def _looked_at(n_steps, generator):
     """The numbers of steps whose noise is looked at."""
-    if n_steps <= _LOOKED_AT:
+    if n_steps <= _N_STEPS_INSPECTED:
         return set(range(n_steps))
-    evenly = np.linspace(0, n_steps - 1, _LOOKED_AT // 2).astype(int).tolist()
+    evenly = np.linspace(0, n_steps - 1, _N_STEPS_INSPECTED // 2).astype(int).tolist()
     apart = np.random.Generator(generator.bit_generator.jumped())
     # Public: which steps are looked at.
-    others = apart.choice(np.setdiff1d(np.arange(n_steps), evenly), _LOOKED_AT // 2, replace=False)
+    others = apart.choice(
+        np.setdiff1d(np.arange(n_steps), evenly), _N_STEPS_INSPECTED // 2, replace=False
+    )
     return {*evenly, *others.tolist()}
 
 
@@ -315,7 +317,8 @@ class _Step:
         expected = follows(self.number, [array.copy() for array in self.before], first)
         self.generator.bit_generator.state = state
         return all(
-            np.max(np.abs(a - b), initial=0.0) <= _ROUNDING * np.max(np.abs(b), initial=0.0)
+            np.max(np.abs(a - b), initial=0.0)
+            <= _RELATIVE_ROUNDING * np.max(np.abs(b), initial=0.0)
             for a, b in zip(others, expected, strict=True)
         )
 

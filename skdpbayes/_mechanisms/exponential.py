@@ -109,11 +109,11 @@ def choose_zero_crossing(sums, log_weights, log_odds_range, sensitivity_factor, 
 # The most that a double needs, and its decades.
 DIGITS = 17
 _DECADES = range(-324, 309)
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 # Whatever the caller has set for decimals.
 _CONTEXT = Context(prec=2 * DIGITS)
 # Least mantissa of as many digits.
-_FIRST = 10 ** (DIGITS - 1)
+_LEAST_MANTISSA = 10 ** (DIGITS - 1)
 # First mantissa of more digits.
 _END = 10**DIGITS
 # Weight of a decade, over the square of its distance from 1.
@@ -148,7 +148,7 @@ class Decimals:
         all_decimals = self._within(_END - 1)
         starts = np.cumsum([0, *(all_decimals * weight for weight in self._decades)], dtype=object)
         self._starts = starts[:-1]
-        mantissa, decade = _digits(_LARGEST)
+        mantissa, decade = _digits(_LARGEST_DOUBLE)
         self._positive = self._ends(np.array([mantissa]), np.array([decade]))[1][0]
         self._zero = all_decimals * self._decades[-_DECADES[0]]
         self.total = 2 * self._positive + self._zero
@@ -156,7 +156,8 @@ class Decimals:
     def _within(self, mantissas):
         """The weight of a decade's decimals up to some, in units of the decade's."""
         return sum(
-            unit * share * (mantissas // unit - _FIRST // unit + 1) for unit, share in self._levels
+            unit * share * (mantissas // unit - _LEAST_MANTISSA // unit + 1)
+            for unit, share in self._levels
         )
 
     def _ends(self, mantissas, decades):
@@ -195,8 +196,8 @@ class Decimals:
         unit = 10 ** (DIGITS - self._n_digits)
         rounded = (mantissas + unit // 2) // unit * unit
         carried = rounded == _END
-        rounded, decades = np.where(carried, _FIRST, rounded), decades + carried
-        most = _digits(_LARGEST)[0] // unit * unit
+        rounded, decades = np.where(carried, _LEAST_MANTISSA, rounded), decades + carried
+        most = _digits(_LARGEST_DOUBLE)[0] // unit * unit
         is_last = decades >= _DECADES[-1]
         # Nothing is rounded beyond the largest double.
         rounded = np.where(
@@ -214,7 +215,7 @@ class Decimals:
     def _positive_at(self, place):
         index = int(np.searchsorted(self._starts, place, side="right")) - 1
         rest = (place - int(self._starts[index])) // self._decades[index]
-        low, high = _FIRST, _END - 1
+        low, high = _LEAST_MANTISSA, _END - 1
         while low < high:
             middle = (low + high) // 2
             if self._within(middle) > rest:
@@ -276,7 +277,7 @@ def short_decimals():
 def _digits(value):
     """The 17 digits and the decade of the shortest decimal that is read as a double."""
     if value == 0:
-        return _FIRST, 0
+        return _LEAST_MANTISSA, 0
     decimal = Decimal(repr(abs(value)))
     decade = decimal.adjusted()
     return int(decimal.scaleb(DIGITS - 1 - decade, _CONTEXT)), decade
@@ -286,8 +287,8 @@ def _digits(value):
 _GRAIN = 2.0**-12
 # Bound on the error of computed log-odds, which is taken off their range.
 _SLACK = 2.0**-40
-# Distances beyond ``_FARTHEST / a`` count as equal to it, so that weights stay above 2^-116.
-_FARTHEST = 80.0
+# Distances beyond ``_LARGEST_EXPONENT / a`` count as equal to it, so that weights stay above 2^-116.
+_LARGEST_EXPONENT = 80.0
 # Factor of weights, as integers.
 _SCALE = 2.0**170
 # Weight of ranks on the far side of a quantile; those on the near side have weight 2 minus this.
@@ -295,13 +296,13 @@ FAR_SIDE = 1.5
 # Number of candidates between public bounds.
 _LINEAR = 1001
 # The log-odds range without privacy.
-_SHARPEST = 128.0
+_RANGE_WITHOUT_PRIVACY = 128.0
 # Log-odds of a quantile against candidates beyond all values that find it among numbers of four digits.
-_ENOUGH = 18.0
+_ENOUGH_LOG_ODDS = 18.0
 # Share of what there is beyond this that candidates lose for which values are rounded.
 _SHARE_OF_REST = 0.75
 # So many different values are a block each.
-_FEW = 128
+_MOST_SINGLE_VALUES = 128
 # Bits of a digit of the keys of doubles.
 _BITS = 16
 # Number of digits of a key.
@@ -384,7 +385,7 @@ def log_odds_range(budget, count):
         If the budget is too small.
     """
     if not budget.is_private:
-        return _SHARPEST
+        return _RANGE_WITHOUT_PRIVACY
     if budget.delta == 0:
         # A product that is rounded up would exceed the budget.
         return budget.epsilon / count * (1.0 - 1e-12)
@@ -583,7 +584,7 @@ def run_weights(far, masses, log_odds_range, farther=0.0):
 
 
 def _exponentials(far, log_odds_range, farther):
-    exponents = np.minimum(_rate(log_odds_range) * far + farther, _FARTHEST)
+    exponents = np.minimum(_rate(log_odds_range) * far + farther, _LARGEST_EXPONENT)
     return [int(weight) for weight in (np.exp(-exponents) * _SCALE).tolist()]
 
 
@@ -594,7 +595,9 @@ def _rate(log_odds_range):
 def reach_of(quantile, log_odds_range):
     """A quantile, and how many ranks below and above it values matter, for `rank_values`."""
     rate = _rate(log_odds_range)
-    return quantile, *(_FARTHEST / side / rate if rate else math.inf for side in _sides(quantile))
+    return quantile, *(
+        _LARGEST_EXPONENT / side / rate if rate else math.inf for side in _sides(quantile)
+    )
 
 
 def lines_of(quantile, log_odds_range, size, bounds=(None, None)):
@@ -604,7 +607,7 @@ def lines_of(quantile, log_odds_range, size, bounds=(None, None)):
         return [(Grid(low, high, _LINEAR), 0.0)]
     below, above = _sides(quantile)
     beyond = _rate(log_odds_range) * size * min(below * quantile, above * (1.0 - quantile))
-    farther = _SHARE_OF_REST * max(beyond - _ENOUGH, 0.0)
+    farther = _SHARE_OF_REST * max(beyond - _ENOUGH_LOG_ODDS, 0.0)
     return [(exact_decimals(), 0.0), (short_decimals(), farther)]
 
 
@@ -761,7 +764,7 @@ def _blocks(ranked, quantile, log_odds_range, lines):
 
 def _chosen(counts, log_odds_range):
     """The values at which blocks begin and end, so that exponents differ by about 1 within a block."""
-    if counts.size <= _FEW:
+    if counts.size <= _MOST_SINGLE_VALUES:
         return np.arange(counts.size)
     n_ranks = 1.0 / max(FAR_SIDE * _rate(log_odds_range), 1e-300)
     block = np.floor((np.cumsum(counts) - counts) / n_ranks)

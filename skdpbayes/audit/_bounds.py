@@ -165,21 +165,21 @@ def least_separation(a, b, error):
 WEIGHTS = (2, 1)
 # Number of guesses over the root of the number of canaries, which found most of a mu of .4 to 3, for normal
 # scores of 20 to 1,000 canaries.
-_OF_ROOT = 5.0
+_GUESSES_PER_ROOT = 5.0
 # Most guesses.
-_MOST = 320
+_MOST_GUESSES = 320
 # Share of the guesses that are sure ones.
 _SURE = 3 / 8
 # With fewer coins all guesses are right often enough by chance.
 _FEWEST_COINS = 4
 # Deviations of the privacy loss from its mean at which a condition is set.
-_DEVIATIONS = np.linspace(0.8, 3.2, 9)
+_CONDITION_SDS = np.linspace(0.8, 3.2, 9)
 # Smallest mu that is searched.
-_SMALLEST = 0.05
+_SMALLEST_MU = 0.05
 # Largest mu that is searched.
-_LARGEST = 5.0
+_LARGEST_MU = 5.0
 # Tolerance of the search.
-_ROOT = 1e-3
+_SEARCH_TOLERANCE = 1e-3
 
 
 def mu_of_scores(scores, inside, error):
@@ -205,7 +205,7 @@ def mu_of_scores(scores, inside, error):
 
 def halves_of(n_canaries):
     """Number of canaries of either rank are guessed to be in, and as many to be out."""
-    n_guesses = min(_OF_ROOT * math.sqrt(n_canaries), _MOST, n_canaries)
+    n_guesses = min(_GUESSES_PER_ROOT * math.sqrt(n_canaries), _MOST_GUESSES, n_canaries)
     sure = max(1, round(0.5 * _SURE * n_guesses))
     return sure, max(1, min(round(0.5 * (1.0 - _SURE) * n_guesses), n_canaries // 2 - sure))
 
@@ -218,12 +218,14 @@ def mu_of_weight(n_canaries, sizes, weight, error):
         likely = largest_probability(n_canaries, sizes, weight, mu)
         return math.log(max(likely, 1e-12) / error)
 
-    low, high = 0.0, _SMALLEST
+    low, high = 0.0, _SMALLEST_MU
     while excess(high) < 0:
         low, high = high, 4.0 * high
-        if low >= _LARGEST:
+        if low >= _LARGEST_MU:
             return low
-    return float(brentq(excess, low, high, xtol=_ROOT)) - _ROOT if low else 0.0
+    return (
+        float(brentq(excess, low, high, xtol=_SEARCH_TOLERANCE)) - _SEARCH_TOLERANCE if low else 0.0
+    )
 
 
 def largest_probability(n_canaries, sizes, weight, mu):
@@ -241,7 +243,7 @@ def largest_probability(n_canaries, sizes, weight, mu):
     most = int(np.dot(sizes, WEIGHTS))
     outcomes = np.arange(min(most // 2, weight), most + 1)
     n, identity = outcomes.size, sparse.eye_array(outcomes.size)
-    epsilons = mu * (0.5 * mu + _DEVIATIONS)
+    epsilons = mu * (0.5 * mu + _CONDITION_SDS)
     moved = sparse.vstack([_moved(sizes, n, math.exp(epsilon)) for epsilon in epsilons])
     sums = sparse.kron(
         sparse.eye_array(epsilons.size), np.ones((1, moved.shape[0] // epsilons.size))
@@ -378,7 +380,7 @@ class AuditResult:
 # Of the scores, for the choice of a threshold.
 _CHOOSING = 0.25
 # By how much the next rank is larger.
-_GROWTH = 3
+_RANK_GROWTH = 3
 
 
 def audit_scores(
@@ -533,7 +535,7 @@ def _at_ranks(above, below, error, bound):
     """The best bound of thresholds at ranks of one side's scores."""
     ranks = [0]
     while 3 * ranks[-1] + 1 < below.size // 2:
-        ranks.append(_GROWTH * ranks[-1] + 1)
+        ranks.append(_RANK_GROWTH * ranks[-1] + 1)
     thresholds = np.sort(below)[::-1][ranks]
     over = (above[None] > thresholds[:, None]).sum(axis=1)
     part = 0.5 * error / len(ranks)

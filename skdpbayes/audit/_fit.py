@@ -236,7 +236,7 @@ def _learnt(released, canaries):
 # epsilon, and all for coins that are as sure as each other.
 _SHARES = (1.0, 0.25, 0.05)
 # Largest epsilon that is searched.
-_LARGEST = 64.0
+_LARGEST_EPSILON = 64.0
 
 
 def p_value(n_canaries, n_guesses, n_right, epsilon, delta):
@@ -258,9 +258,9 @@ def epsilon_of_guesses(n_canaries, n_guesses, n_right, delta, error):
 
     if not is_refuted(0.0):
         return 0.0
-    if is_refuted(_LARGEST):
-        return _LARGEST
-    low, high = 0.0, _LARGEST
+    if is_refuted(_LARGEST_EPSILON):
+        return _LARGEST_EPSILON
+    low, high = 0.0, _LARGEST_EPSILON
     while high - low > 1e-5:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_refuted(middle) else (low, middle)
@@ -288,9 +288,9 @@ def epsilon_of_scores(scores, inside, delta, error):
 
 
 # Fewer runs of each form say more together with guesses.
-_FEWEST = 8
+_FEWEST_RUNS = 8
 # Canaries in a run by default, if there are as many directions.
-_MOST = 100
+_DEFAULT_N_CANARIES = 100
 
 
 def audit_fit(
@@ -378,7 +378,7 @@ def audit_fit(
     generator, notes = public_generator(random_state), ()
     if canaries is None:
         n_directions = number_of_directions(estimator, X)
-        n_canaries = min(_MOST, n_directions) if n_canaries is None else n_canaries
+        n_canaries = min(_DEFAULT_N_CANARIES, n_directions) if n_canaries is None else n_canaries
         check_sizes(n_canaries=n_canaries)
         notes = _of_directions(n_canaries, n_directions)
         canaries = default_canaries(estimator, X, y, int(n_canaries), generator)
@@ -502,7 +502,7 @@ def _judged(claims, scores, inside, delta, confidence, claim):
     if np.isnan(scores).any():
         raise ValueError("a score of a canary is nan: give another score.")
     options = {"delta": delta, "confidence": confidence, "claim": claim, "claimed_epsilon": claimed}
-    if n_canaries == 1 and min(inside.sum(), (~inside).sum()) >= _FEWEST:
+    if n_canaries == 1 and min(inside.sum(), (~inside).sum()) >= _FEWEST_RUNS:
         return audit_scores(scores[inside], scores[~inside], **options)
     if claim == "normal":
         raise ValueError(

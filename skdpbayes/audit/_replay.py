@@ -54,7 +54,7 @@ _VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 # Types of bound functions, which hold an object.
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 # As many differences are told.
-_MOST = 20
+_MOST_DIFFERENCES = 20
 
 
 class Comparison(NamedTuple):
@@ -80,7 +80,7 @@ def compare_objects(first, second):
     # Pairs are kept, since others that are made later could have the addresses of these.
     visited: dict[tuple[int, int], tuple] = {}
     waiting = [("", first, second)]
-    while waiting and len(comparison.differing) < _MOST:
+    while waiting and len(comparison.differing) < _MOST_DIFFERENCES:
         path, a, b = waiting.pop(0)
         name = path or "the result"
         if (id(a), id(b)) in visited:
@@ -170,12 +170,15 @@ def _parts(a, b):
         raise _NotCovered
     if isinstance(a, type):
         # A class that a fit has made, since two fits have one each.
-        both = [{k: v for k, v in vars(kind).items() if k not in _OF_CLASSES} for kind in (a, b)]
+        both = [
+            {k: v for k, v in vars(kind).items() if k not in _CLASS_ATTRIBUTES_LEFT_OUT}
+            for kind in (a, b)
+        ]
         return [(".__dict__", (both[0], both[1]))]
     return _added([("", (_copied(a), _copied(b)))], _of_attributes(a, b))
 
 
-_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
+_CLASS_ATTRIBUTES_LEFT_OUT = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
 
 
 def _function_parts(a, b):
@@ -257,7 +260,7 @@ def _copied(value):
 
 _COST_TOLERANCE = 1.0 + 1e-6
 # Of a squared mu, what may be left over.
-_LEFT = 0.02
+_UNEXPLAINED_SHARE = 0.02
 # A record is in so many batches, or more, with this probability.
 _BATCH_TAIL = 1e-8
 
@@ -338,7 +341,7 @@ def _gaussian(cost, movements):
         moved = math.fsum(shift**2 for shift in of_counts)
         allowed = (limit - paid) * _COST_TOLERANCE
         return [] if moved <= allowed else [("sensitivity", "counts moved by more than is charged")]
-    if paid < limit * (1.0 - _LEFT):
+    if paid < limit * (1.0 - _UNEXPLAINED_SHARE):
         text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the audit hook"
         return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
     return []
@@ -421,7 +424,7 @@ def _laplace(cost, movements):
     drawn = math.fsum(charged)
     if drawn > paid * _COST_TOLERANCE:
         return [("cost", f"Laplace noise is charged epsilon = {drawn:.6g}, and costs {paid:.6g}")]
-    if drawn < paid * (1.0 - _LEFT):
+    if drawn < paid * (1.0 - _UNEXPLAINED_SHARE):
         return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the audit hook")]
     return []
 
@@ -437,16 +440,16 @@ def _laplace(cost, movements):
 # Numbers with noise that are drawn again, at least, to see how large it is.
 _DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300, "choice": 300, "counts": 300}
 # How often each number with Gaussian noise is drawn, while these are no more than so many.
-_EACH = 100
-_MOST_DRAWN = 300_000
+_MOST_DRAWS_OF_EACH = 100
+_MOST_NUMBERS_DRAWN = 300_000
 # Of a release, so many numbers tell of the law of Gaussian noise.
-_OF_LAW = 300
+_N_FOR_LAW = 300
 # Sets of neighbouring candidates whose frequencies are compared with their probabilities.
 _BINS = 16
 # Noise as it should be is taken for wrong with this probability.
 _FALSE_ALARM = 1e-8
 # Mean squares of Laplace noise are as far off with about that probability.
-_FAR_OFF = 0.5
+_LAPLACE_TOLERANCE = 0.5
 
 
 class ObservedRelease(NamedTuple):
@@ -512,7 +515,7 @@ class Recorder:
         size = int(counted.sum())
         n_times = _n_times(event, size)
         if event.kind != "laplace":
-            n_times = max(n_times, min(_EACH, _MOST_DRAWN // max(1, size)))
+            n_times = max(n_times, min(_MOST_DRAWS_OF_EACH, _MOST_NUMBERS_DRAWN // max(1, size)))
         draws = [released, *(release() for _ in range(max(2, n_times - 2)))]
         if event.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
             self.noises.append((len(self.noted), "the same each time that it is drawn"))
@@ -523,7 +526,7 @@ class Recorder:
             return
         q = math.exp(-1.0 / event.noise)
         square = float(np.mean(noise**2)) * event.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
-        if abs(square - 1.0) > _FAR_OFF:
+        if abs(square - 1.0) > _LAPLACE_TOLERANCE:
             self._note(math.sqrt(square))
 
     def _check_normal(self, noise, n_free, may_be_larger=False):
@@ -532,7 +535,7 @@ class Recorder:
         if ratio is not None:
             self._note(ratio)
         elif not may_be_larger:
-            self.normal.append(math.sqrt(len(noise) / n_free) * noise.ravel()[:_OF_LAW])
+            self.normal.append(math.sqrt(len(noise) / n_free) * noise.ravel()[:_N_FOR_LAW])
         return ratio is None
 
     def _check_choice(self, event, released, release):

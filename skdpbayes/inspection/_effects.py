@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # Number of responses in memory at once.
 _CHUNK_ENTRIES = 2**21
 # Half the width of a difference, relative to the range of a column.
-_STEP = 1e-4
+_HALF_DIFFERENCE = 1e-4
 _NO_TABLE = "X_public must be a table with the columns that the model was fitted on."
 
 
@@ -300,7 +300,9 @@ def _changes(column, is_coded):
     elif column.notna().any():
         values = column.to_numpy()
         spread = float(np.nanmax(values) - np.nanmin(values))
-        half = _STEP * (spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(values)))))
+        half = _HALF_DIFFERENCE * (
+            spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(values))))
+        )
         yield "slope", values + half, values - half, 2.0 * half
 
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ..pipeline import FormulaPipeline
 
 # What belongs to the whole pipeline.
-_OF_PIPELINE = (
+_PIPELINE_PARAMETERS = (
     *("epsilon", "delta", "max_rows_per_group"),
     *("learns_nothing", "memory", "shares", "strict"),
 )
 # What belongs to the fit, by names that it has elsewhere, too.
-_OF_FIT = {
+_FIT_PARAMETERS = {
     **dict.fromkeys(("data", "df"), "fit(data)"),
     **dict.fromkeys(("weights", "sample_weight"), "fit(data, model__sample_weight=...)"),
     **dict.fromkeys(("exposure", "offset"), "fit(data, model__exposure=...)"),
@@ -92,10 +92,10 @@ class FromFormulaMixin:
         response, _, constant = parsed(formula)
         if response is None:
             raise ValueError(f"formula={formula!r} names no response: write it as 'y ~ ...'.")
-        for name in sorted(_OF_FIT.keys() & params.keys()):
+        for name in sorted(_FIT_PARAMETERS.keys() & params.keys()):
             raise TypeError(
                 f"{name} is not of the model, which needs no table, but of its fit: "
-                f"from_formula(...).{_OF_FIT[name]}."
+                f"from_formula(...).{_FIT_PARAMETERS[name]}."
             )
         encoder = FormulaEncoder(formula, bounds=bounds, levels=levels)
         if response in encoder.columns:
@@ -103,7 +103,7 @@ class FromFormulaMixin:
                 f"formula={formula!r} has the response among its terms, which would predict itself: leave "
                 "it out there."
             )
-        outer = {name: params.pop(name) for name in _OF_PIPELINE if name in params}
+        outer = {name: params.pop(name) for name in _PIPELINE_PARAMETERS if name in params}
         defaults = {"data_norm": encoder.norm, "fit_intercept": constant}
         model = cls(**{**defaults, **params})
         return FormulaPipeline([("formula", encoder), ("model", model)], response=response, **outer)

@@ -35,9 +35,9 @@ from ._formula import FromFormulaMixin
 # With max_count="auto": largest count of the plan until a count is released.
 _NOMINAL = 20.0
 # Deviations of a normal law that are added to a released quantile.
-_ROOM = 2.0
+_SDS_ABOVE_QUANTILE = 2.0
 # Least learnt max_count.
-_LEAST = 3.0
+_LEAST_MAX_COUNT = 3.0
 # How many times the largest count a mean may be: where half of all are cut, means are told well up to this.
 _REACH = 3.0
 
@@ -250,8 +250,8 @@ class DPBayesianPoissonRegressor(
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
     def _with_drawn_bounds(self, model, quantiles, deviations):
-        max_count = quantiles[0].value * (1.0 + _ROOM / deviations)
-        return replace(model, family=Poisson(max(_LEAST, max_count)))
+        max_count = quantiles[0].value * (1.0 + _SDS_ABOVE_QUANTILE / deviations)
+        return replace(model, family=Poisson(max(_LEAST_MAX_COUNT, max_count)))
 
     @warns_last
     def fit(

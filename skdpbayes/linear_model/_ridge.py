@@ -28,20 +28,20 @@ from ._formula import FromFormulaMixin
 
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
-_DEVIATIONS = 4.0
+_BOUND_Z_SCORE = 4.0
 # Least distance of either bound from the middle, in numbers of four digits, where quantiles were rounded to
 # these or are equal.
-_CELLS = 4.0
+_LEAST_DISTANCE_IN_DIGITS = 4.0
 # Distance of numbers of four digits around 0.
-_LEAST = 1e-6
+_LEAST_HALF_WIDTH = 1e-6
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.
-_FAR = 100.0
+_LARGEST_BOUNDS_RATIO = 100.0
 
 
 def _spacing(quantile):
     """Distance between numbers of four digits, the same around 0 as around other small ones."""
-    return short_decimals().spacing(quantile) or _LEAST
+    return short_decimals().spacing(quantile) or _LEAST_HALF_WIDTH
 
 
 class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
@@ -231,9 +231,14 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
 
     def _with_drawn_bounds(self, model, quantiles, deviations):
         low, high = sorted(quantile.value for quantile in quantiles)
-        middle, half = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * _DEVIATIONS / deviations
+        middle, half = (
+            0.5 * low + 0.5 * high,
+            (0.5 * high - 0.5 * low) * _BOUND_Z_SCORE / deviations,
+        )
         is_rounded = any(quantile.spacing for quantile in quantiles)
-        if (is_rounded or half == 0) and half < (least := _CELLS * max(map(_spacing, (low, high)))):
+        if (is_rounded or half == 0) and half < (
+            least := _LEAST_DISTANCE_IN_DIGITS * max(map(_spacing, (low, high)))
+        ):
             warn(
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
                 "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
@@ -293,7 +298,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         low, high = self.target_bounds_
         lengths = np.linalg.norm(coefficients, axis=1)
         spread = np.mean(self.noise_samples_ + self.data_norm_ * lengths)
-        if (times := 0.5 * (high - low) / spread) > _FAR:
+        if (times := 0.5 * (high - low) / spread) > _LARGEST_BOUNDS_RATIO:
             warn(
                 f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as "
                 "far from their middle as responses seem to spread: there are too few rows to learn bounds "

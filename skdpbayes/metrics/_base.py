@@ -416,9 +416,9 @@ def label_numbers(y, labels, name):
 
 
 # Step of a sum over a noise law, in its deviations.
-_STEP = 0.2
+_INTEGRATION_STEP = 0.2
 # Largest deviation of that sum.
-_FARTHEST = 12.0
+_INTEGRATION_END = 12.0
 # Weights below this are left out.
 _NEGLIGIBLE = 1e-12
 
@@ -441,7 +441,7 @@ def probability_within(distance, deviation, weights):
     """
     squares = np.square(np.asarray(weights, dtype=float))
     spread = math.sqrt(deviation**2 + 2.0 * squares.sum())
-    if spread == 0 or distance >= _FARTHEST * spread:
+    if spread == 0 or distance >= _INTEGRATION_END * spread:
         return float(distance > 0)
     # In units of the total deviation. A single Laplace variable has a closed form, and its transform decays
     # slowest.
@@ -449,9 +449,9 @@ def probability_within(distance, deviation, weights):
     squares = squares[squares > _NEGLIGIBLE]
     if normal < 1e-3 and squares.size == 1:
         return -math.expm1(-q / math.sqrt(squares[0]))
-    u = np.arange(_STEP, 8.0 / max(normal, 0.02), _STEP)
+    u = np.arange(_INTEGRATION_STEP, 8.0 / max(normal, 0.02), _INTEGRATION_STEP)
     transform = np.exp(-((normal * u) ** 2) / 2.0) / np.prod(1.0 + np.outer(u**2, squares), axis=1)
-    return 2.0 / np.pi * _STEP * (0.5 * q + np.sum(np.sin(q * u) / u * transform))
+    return 2.0 / np.pi * _INTEGRATION_STEP * (0.5 * q + np.sum(np.sin(q * u) / u * transform))
 
 
 def invert_test(distance, spread, estimate, level):

@@ -106,7 +106,7 @@ def fit_params(estimator, exposure=None, groups=None):
     return params | {name: column for name, column in columns.items() if column is not None}
 
 
-_OF_NUMBERS = (
+_REGRESSION_SCORES = (
     dp_r2_score,
     dp_mean_squared_error,
     dp_mean_absolute_error,
@@ -114,7 +114,7 @@ _OF_NUMBERS = (
 )
 # Which of their methods scores of classes read, where another one's answer looks like it.
 _METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
-_OF_CLASSIFIERS = {
+_CLASSIFICATION_METHODS = {
     dp_accuracy_score: "predict",
     dp_log_loss: "predict_proba",
     dp_brier_score: "predict_proba",
@@ -283,7 +283,7 @@ class PrivateScorer:
 
     def _check_exposed(self, estimator):
         """Raise a TypeError if the score, or an estimator, which need not be fitted, knows no exposure."""
-        if self.score_func not in _OF_NUMBERS:
+        if self.score_func not in _REGRESSION_SCORES:
             raise TypeError(
                 f"{self.score_func.__name__} takes no exposure: leave it out, or score counts, as by "
                 "'neg_mean_poisson_deviance'."
@@ -302,7 +302,7 @@ class PrivateScorer:
             return
         if y_true is None:
             raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
-        if self.score_func in _OF_NUMBERS:
+        if self.score_func in _REGRESSION_SCORES:
             of_counts = self.score_func is dp_mean_poisson_deviance
             (count_column if of_counts else number_column)(y_true, "y_true")
             if of_counts and classes is not None:
@@ -419,7 +419,7 @@ class PrivateScorer:
 
     def _check_method(self, estimator, method):
         """Raise a TypeError if a classifier's method does not return what the score reads."""
-        needed = _OF_CLASSIFIERS.get(self.score_func, method)
+        needed = _CLASSIFICATION_METHODS.get(self.score_func, method)
         if is_classifier(estimator) and method in _METHODS and method != needed:
             raise TypeError(
                 f"{self.score_func.__name__} reads what {needed} returns, and response_method is {method!r}: "

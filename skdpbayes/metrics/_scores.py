@@ -58,9 +58,9 @@ from ._base import (
 UNIT = 2**24
 
 # Smallest distance of bounds: its square is a normal double.
-LEAST = 1e-150
+LEAST_BOUND_DISTANCE = 1e-150
 # Largest size of bounds: its square is a double.
-_MOST = 1e150
+_LARGEST_BOUND = 1e150
 # Bounds of a mean, of which nothing is squared.
 _MOST_OF_MEAN = 1e300
 
@@ -82,7 +82,9 @@ def checked_bounds(bounds, name="bounds"):
     if not low < high:
         raise ValueError(f"{name} must be (low, high) with low < high, got {bounds!r}.")
     most, least = (
-        (_MOST, LEAST) if name == "target_bounds" else (_MOST_OF_MEAN, 1.0 / _MOST_OF_MEAN)
+        (_LARGEST_BOUND, LEAST_BOUND_DISTANCE)
+        if name == "target_bounds"
+        else (_MOST_OF_MEAN, 1.0 / _MOST_OF_MEAN)
     )
     if max(-low, high) > most or high - low < least:
         raise ValueError(
@@ -468,9 +470,9 @@ def _errors(y_true, y_pred, bounds, largest, relation):
     """(responses less the lower bound, over the distance; absolute errors over the largest, which)."""
     low, high = checked_bounds(bounds, "target_bounds")
     true, predicted = _columns(y_true, y_pred, relation)
-    if largest is not None and not largest >= LEAST:
+    if largest is not None and not largest >= LEAST_BOUND_DISTANCE:
         raise ValueError(
-            f"largest_error={largest:g} must be at least {LEAST:g}: choose another unit."
+            f"largest_error={largest:g} must be at least {LEAST_BOUND_DISTANCE:g}: choose another unit."
         )
     largest = high - low if largest is None else min(float(largest), high - low)
     true, predicted = np.clip(true, low, high), np.clip(predicted, low, high)

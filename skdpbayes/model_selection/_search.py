@@ -211,13 +211,13 @@ class BestEstimatorMixin:
 # budget.
 
 
-_OWN = ("epsilon", "delta", "neighboring_relation")
+_BUDGET_PARAMETERS = ("epsilon", "delta", "neighboring_relation")
 # Largest number of candidates that are planned to see the form of their costs.
 _MOST_KINDS = 48
 # Values that are tried of a distribution with ``rvs``.
-_VALUES = 2
+_N_VALUES_TRIED = 2
 # Columns of the table that is planned for, on which the form does not depend.
-_COLUMNS = 8
+_N_COLUMNS_PLANNED = 8
 # What an estimator learns by choices of its own, at a cost of each fit, and what to pass instead.
 _LEARNT = {
     "target_bounds": "(low, high) with two public numbers",
@@ -252,7 +252,7 @@ def draw_candidate(search, plan, generator):
     seed = int(generator.integers(2**32))  # Proposition 43.
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
     prefix = private_prefix(search.estimator)
-    if reserved := sorted(set(params) & {prefix + name for name in _OWN}):
+    if reserved := sorted(set(params) & {prefix + name for name in _BUDGET_PARAMETERS}):
         raise ValueError(
             f"param_distributions must not contain {reserved}, which the search sets: leave them out."
         )
@@ -473,11 +473,14 @@ def not_gaussian(search, n_train):
                 prefix = private_prefix(candidate)
                 budget = search.epsilon, search.delta or 1e-6, search.neighboring_relation
                 candidate.set_params(
-                    **{prefix + name: value for name, value in zip(_OWN, budget, strict=True)}
+                    **{
+                        prefix + name: value
+                        for name, value in zip(_BUDGET_PARAMETERS, budget, strict=True)
+                    }
                 )
                 final = spending_step(candidate)
                 of_classes = (2,) if hasattr(final, "classes") else ()
-                cost = final.privacy_plan(n_train, _COLUMNS, *of_classes).cost
+                cost = final.privacy_plan(n_train, _N_COLUMNS_PLANNED, *of_classes).cost
         except Exception:  # A fit raises it, if it draws the candidate, and says why.
             continue
         learns = any(isinstance(getattr(final, name, None), str) for name in _LEARNT)
@@ -489,7 +492,7 @@ def not_gaussian(search, n_train):
 def _kinds(values, name):
     """Values of a parameter on which the form of a cost may depend."""
     if hasattr(values, "rvs"):
-        drawn = ParameterSampler({name: values}, _VALUES, random_state=0)  # Public.
+        drawn = ParameterSampler({name: values}, _N_VALUES_TRIED, random_state=0)  # Public.
         return [params[name] for params in drawn]
     is_number = [isinstance(value, Real) and not isinstance(value, bool) for value in values]
     numbers = [value for value, is_one in zip(values, is_number, strict=True) if is_one]
@@ -504,10 +507,10 @@ def private_prefix(estimator):
         return ""
     if isinstance(estimator, Pipeline):
         prefix = f"{estimator.steps[-1][0]}__"
-    if not {prefix + name for name in _OWN} <= set(names):
+    if not {prefix + name for name in _BUDGET_PARAMETERS} <= set(names):
         raise ValueError(
-            f"{type(estimator).__name__} has no {', '.join(_OWN)}: the search needs a private estimator of "
-            "the package, or a pipeline that ends in one."
+            f"{type(estimator).__name__} has no {', '.join(_BUDGET_PARAMETERS)}: the search needs a private "
+            "estimator of the package, or a pipeline that ends in one."
         )
     return prefix
 

@@ -30,12 +30,12 @@ from .rows import NORMS, SparseRows, clip_rows, make_rows, read_only, real_numbe
 # and ``b`` one by one, because a plan relies on more than their product.
 
 
-_PUBLIC = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
+_PUBLIC_FIELDS = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
 # Fields of targets of all families: dense rows, sparse rows, and rows elsewhere. Those with rows may have
 # ``offsets`` after these, of length 0 for none; a family's own numbers come last.
-DENSE = ("values", "scale", "responses", "weights", *_PUBLIC)
-SPARSE = ("values", "columns", "starts", "scale", "responses", "weights", *_PUBLIC)
-REMOTE = ("address", "count", *_PUBLIC)
+DENSE = ("values", "scale", "responses", "weights", *_PUBLIC_FIELDS)
+SPARSE = ("values", "columns", "starts", "scale", "responses", "weights", *_PUBLIC_FIELDS)
+REMOTE = ("address", "count", *_PUBLIC_FIELDS)
 
 
 class LinearTarget:
@@ -237,8 +237,8 @@ def _checked(weights, responses, max_weight):
 
 
 # Deviations of which the inverse squares are normal doubles.
-_SCALES = (1e-75, 1e150)
-_LIMITS = {"prior_scale": _SCALES, "intercept_prior_scale": _SCALES}
+_SCALE_RANGE = (1e-75, 1e150)
+_SCALE_LIMITS = {"prior_scale": _SCALE_RANGE, "intercept_prior_scale": _SCALE_RANGE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +288,7 @@ class LinearModel:
     max_weight: float | None = None
 
     def __post_init__(self):
-        for name, limits in _LIMITS.items():
+        for name, limits in _SCALE_LIMITS.items():
             value = getattr(self, name)
             if value is not None and not limits[0] <= value <= limits[1]:
                 raise ValueError(

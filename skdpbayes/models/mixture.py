@@ -309,7 +309,7 @@ _HALF = np.uint64(32)
 _TO_DOUBLE = np.uint64(11)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_SHIFT = np.uint64(30)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_HASH_START = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND_SHIFT = np.uint64(27)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _LAST_SHIFT = np.uint64(31)
@@ -335,7 +335,7 @@ class AllocatedTable(NamedTuple):
 def uniform_of(high, low, number):
     """A uniform number in [0, 1) for a row, given the halves of a key."""
     word = (np.uint64(high) << _HALF) + np.uint64(low) + _GAMMA * np.uint64(number + 1)
-    word = (word ^ (word >> _FIRST_SHIFT)) * _FIRST
+    word = (word ^ (word >> _FIRST_SHIFT)) * _HASH_START
     word = (word ^ (word >> _SECOND_SHIFT)) * _SECOND
     word = word ^ (word >> _LAST_SHIFT)
     return np.float64(word >> _TO_DOUBLE) * 2.0**-53

@@ -100,7 +100,7 @@ CLIP_NORMS = (1e-6, 1e6)
 # kappa, times the number of classes.
 _BLINDNESS = 0.4
 # A record with a longer gradient does not count.
-_LONGEST = 1e15
+_LONGEST_GRADIENT = 1e15
 # Unit roundoff of single precision.
 _ROUNDOFF = 2.0**-24
 _ZERO = np.float32(0.0)
@@ -424,7 +424,7 @@ def _weighted_sum(sizes, clip_norm, acts, deltas, squares, floors, size, summed)
         d = matrix_at(deltas, delta, size, sizes[layer + 1])
         for i in range(size):
             norm = math.sqrt(squares[i] * floors[i])
-            if not norm < _LONGEST:  # Or of no direction: the record counts as zero.
+            if not norm < _LONGEST_GRADIENT:  # Or of no direction: the record counts as zero.
                 for j in range(a.shape[1]):
                     a[i, j] = _ZERO
                 for k in range(d.shape[1]):

@@ -36,7 +36,7 @@ _LOG2_LOW = np.float32(math.log(2.0) - 0.693359375)
 # Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the mantissa.
 _ROUNDER = np.float32(1.5 * 2.0**23)
 # 2^k is a normal number from here on.
-_LEAST = np.float32(-87.0)
+_LEAST_EXPONENT = np.float32(-87.0)
 _ONE = np.float32(1.0)
 _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1.0 / math.factorial(i)) for i in range(2, 8))
 
@@ -134,7 +134,7 @@ def _power_of_two(typing_context, shifted):
 @compilable
 def exp_float32(x):
     """exp(x) for ``x <= 0``, where less than -87 counts as -87; NaN for NaN."""
-    x = _LEAST if x < _LEAST else x
+    x = _LEAST_EXPONENT if x < _LEAST_EXPONENT else x
     shifted = x * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (x - k * _LOG2_HIGH) - k * _LOG2_LOW
@@ -155,7 +155,7 @@ def _taylor(r):
 
 def exponential(x):
     """The same of an array, to the last bit."""
-    x = np.maximum(x, _LEAST)
+    x = np.maximum(x, _LEAST_EXPONENT)
     k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
     r = (x - k * _LOG2_HIGH) - k * _LOG2_LOW
     return np.ldexp(_taylor(r), k.astype(np.int32))

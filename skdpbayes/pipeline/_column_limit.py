@@ -30,7 +30,7 @@ from ._report import leaves
 from ._steps import fitted_branches, paths_without_budget, spending_steps
 
 # Columns; a last step that takes as many takes any number.
-_MANY = 2**20
+_ANY_NUMBER = 2**20
 
 
 class ColumnLimit(NamedTuple):
@@ -149,9 +149,9 @@ def _most_columns(plan, last, final, fewest, labels):
             "its sampler or its data_norm, or give public lists of categories."
         )
     taken = fewest
-    while taken < _MANY and is_taken(2 * taken):
+    while taken < _ANY_NUMBER and is_taken(2 * taken):
         taken *= 2
-    if taken >= _MANY:
+    if taken >= _ANY_NUMBER:
         return None
     refused = 2 * taken
     while refused - taken > 1:

@@ -46,7 +46,7 @@ from ._steps import (
 # ``epsilon_k`` is what the others leave.
 
 
-_CLOSE = 1e-3
+_SHARE_TOLERANCE = 1e-3
 # Numbers of columns that represent all others if that of the last step is not known beforehand.
 _WIDTHS = (1, 8, 64, 256, 1024)
 # Parameters whose "auto" releases bounds before a fit.
@@ -119,7 +119,9 @@ def _largest(charged, budget, spent):
         return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
 
     nothing = spent == PrivacyCost(budget.neighboring_relation)
-    return at(1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE))
+    return at(
+        1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _SHARE_TOLERANCE)
+    )
 
 
 def _is_gaussian(final, epsilon, delta, n_samples, width, mu):

@@ -43,7 +43,7 @@ from ._steps import (
     names_behind,
 )
 
-_OF_ONE_ROW = (
+_READS_ONE_ROW = (
     "Reads one row of each person, and costs a person what it costs a row (Proposition 54)."
 )
 
@@ -191,7 +191,7 @@ def _noted(steps, plan):
     noted = []
     for step in steps:
         if step.name in plan.of_one_row:
-            step = step._replace(note=_OF_ONE_ROW)
+            step = step._replace(note=_READS_ONE_ROW)
         if plan.data_norm is not None and step.name == list(plan.step_budgets)[-1]:
             norm = Disclosure(LONGEST_ROW, as_json(plan.data_norm), "steps")
             facts = tuple(norm if fact.what == LONGEST_ROW else fact for fact in step.about.facts)

@@ -275,7 +275,7 @@ def is_known_ufunc(function):
 
 
 # Longer lists are categories or weights.
-_LONGEST = 1000
+_LONGEST_LIST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
@@ -437,7 +437,7 @@ def _held(step):
         visited.add(id(value))
         if isinstance(value, Mapping):
             objects.extend(value.values())
-        elif isinstance(value, list | tuple | set) and len(value) <= _LONGEST:
+        elif isinstance(value, list | tuple | set) and len(value) <= _LONGEST_LIST:
             objects.extend(value)
     return objects
 

@@ -30,11 +30,11 @@ from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
 # Least distance of bounds.
-_NARROWEST = 1e-305
+_LEAST_WIDTH = 1e-305
 # Largest size of the range that bounds are mapped to.
-_WIDEST = 1e60
+_LARGEST_OUTPUT = 1e60
 # Where the middle of a column is as many widths from 0, it is subtracted first, or digits are lost.
-_FAR = 1e5
+_LARGEST_OFFSET_RATIO = 1e5
 # Bounds as large do not differ in single precision.
 _LARGEST_SINGLE = 1e30
 # Bounds as close to each other, for their size, do not differ in single precision.
@@ -206,10 +206,10 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
                 f"lower must be below upper in every column, and is not in column {place}."
             )
         # Halves, because the difference of two doubles may be none.
-        narrow = upper / 2.0 - lower / 2.0 < _NARROWEST / 2.0
+        narrow = upper / 2.0 - lower / 2.0 < _LEAST_WIDTH / 2.0
         if narrow.any():
             raise ValueError(
-                f"lower and upper must be at least {_NARROWEST:g} apart in every column, and are not in "
+                f"lower and upper must be at least {_LEAST_WIDTH:g} apart in every column, and are not in "
                 f"column {int(np.argmax(np.atleast_1d(narrow)))}: multiply it by a public number beforehand."
             )
         return lower, upper
@@ -242,10 +242,10 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         if len(pair) != 2 or not all(map(is_number, pair)) or not pair[0] < pair[1]:
             raise ValueError(f"feature_range must be (low, high) with low < high, got {pair!r}.")
         low, high = map(float, pair)
-        if max(-low, high) > _WIDEST or high - low < 1.0 / _WIDEST:
+        if max(-low, high) > _LARGEST_OUTPUT or high - low < 1.0 / _LARGEST_OUTPUT:
             raise ValueError(
-                f"feature_range must be within {_WIDEST:g} of 0 and at least {1.0 / _WIDEST:g} wide, got "
-                f"{pair!r}."
+                f"feature_range must be within {_LARGEST_OUTPUT:g} of 0 and at least "
+                f"{1.0 / _LARGEST_OUTPUT:g} wide, got {pair!r}."
             )
         return low, high
 
@@ -341,7 +341,9 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
 
     def _is_far(self):
         """Mask of the columns that are far from 0 for their width."""
-        return np.abs(self.min_) > _FAR * (self.feature_range[1] - self.feature_range[0])
+        return np.abs(self.min_) > _LARGEST_OFFSET_RATIO * (
+            self.feature_range[1] - self.feature_range[0]
+        )
 
     @by_blocks
     def inverse_transform(self, X: MatrixLike) -> MatrixLike:

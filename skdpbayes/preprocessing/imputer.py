@@ -23,7 +23,7 @@ from ..privacy.prepaid import rows_paid_for
 from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 
-_KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
+_VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
@@ -150,7 +150,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     def _read(self, X):
         self._validate_params()
-        return read_table(self, X, only=rows_paid_for(self), **_KINDS)
+        return read_table(self, X, only=rows_paid_for(self), **_VALIDATION)
 
     def _prepared(self, X, table):
         self._constants(table.n_features)
@@ -208,7 +208,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         return self
 
     def _validate(self, X, reset):
-        return validate_table(self, X, reset=reset, **_KINDS)
+        return validate_table(self, X, reset=reset, **_VALIDATION)
 
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Fill in missing values.

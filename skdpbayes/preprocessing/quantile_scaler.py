@@ -29,18 +29,18 @@ from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise, that are wanted.
-_SAFE = 12.0
+_RANKS_TO_OUTERMOST = 12.0
 # Ranks below which a plan warns: the noise may put a bound anywhere beyond the values.
 _UNSAFE = 8.0
 # Half-width of a constant column relative to its value, if above 1.
-_NARROWEST = 1e-3
+_CONSTANT_HALF_WIDTH = 1e-3
 # Half of narrower columns' width would be scaled by more than the largest double.
 _LEAST_WIDTH = 1e-304
 # Half of public bounds' distance that has room for steps.
 _LEAST_BOUNDS = 1e-300
 # Columns that a warning names.
 _MOST_NAMED = 5
-_KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
+_VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPQuantileScaler(
@@ -159,7 +159,7 @@ class DPQuantileScaler(
         outside = min(quantiles[0], 1.0 - quantiles[1]) * n_samples * level / 2.0
         warnings: tuple[str, ...] = ()
         if outside < _UNSAFE:
-            needed = int(np.ceil(_SAFE / (0.25 * level / 2.0)))
+            needed = int(np.ceil(_RANKS_TO_OUTERMOST / (0.25 * level / 2.0)))
             warnings = (
                 f"the noise may put bounds far beyond the values: with this epsilon, {n_features} columns "
                 f"need about {needed:,} rows. Raise epsilon, scale fewer columns, or use BoundedScaler with "
@@ -177,7 +177,7 @@ class DPQuantileScaler(
 
     def _quantiles(self, level, n_samples):
         if isinstance(self.quantiles, str):
-            lowest = float(np.clip(_SAFE / (n_samples * level / 2.0), 0.01, 0.25))
+            lowest = float(np.clip(_RANKS_TO_OUTERMOST / (n_samples * level / 2.0), 0.01, 0.25))
             return lowest, 1.0 - lowest
         quantiles = tuple(self.quantiles)
         numbers = len(quantiles) == 2 and all(is_number(q) for q in quantiles)
@@ -216,7 +216,7 @@ class DPQuantileScaler(
 
     def _read(self, X):
         self._validate_params()
-        return read_table(self, X, only=rows_paid_for(self), **_KINDS)
+        return read_table(self, X, only=rows_paid_for(self), **_VALIDATION)
 
     def _prepared(self, X, table):
         bounds = self._public_bounds(example_of(X), table.n_features)
@@ -286,7 +286,7 @@ class DPQuantileScaler(
         )
 
     def _validate(self, X, reset):
-        return validate_table(self, X, reset=reset, **_KINDS)
+        return validate_table(self, X, reset=reset, **_VALIDATION)
 
     def _scaler(self):
         check_is_fitted(self)
@@ -346,7 +346,7 @@ def _widened(lower, upper, quantiles, is_bounded):
     half = upper / 2.0 - lower / 2.0
     is_flat = half <= np.where(is_bounded, 0.0, np.maximum(spacing / 2.0, _LEAST_WIDTH))
     low, high = quantiles
-    each_side = np.where(is_bounded, spacing, np.maximum(1.0, _NARROWEST * np.abs(lower)))
+    each_side = np.where(is_bounded, spacing, np.maximum(1.0, _CONSTANT_HALF_WIDTH * np.abs(lower)))
     width = half / (high - low)
     low, high = np.where(is_flat, each_side / 2.0, ([low], [1.0 - high]) * width)
     most = np.finfo(np.float64).max / 2.0

@@ -187,7 +187,7 @@ def too_large_delta(budget, n_samples):
 # Resolution of the mu that is left of a budget, relative to the most that it may be.
 _RESOLUTION = 0.01
 # Least part of epsilon that counts as left.
-_LEAST = 1e-4
+_LEAST_SHARE_LEFT = 1e-4
 
 
 def largest_epsilon(budget, spent):
@@ -211,14 +211,16 @@ def largest_epsilon(budget, spent):
         return 0.0
     if budget.delta == 0:
         epsilon_left = decimal_exact(budget.epsilon) - decimal_exact(spent.pure_epsilon)
-        return round_down(epsilon_left) if epsilon_left > _LEAST * budget.epsilon else 0.0
+        return (
+            round_down(epsilon_left) if epsilon_left > _LEAST_SHARE_LEFT * budget.epsilon else 0.0
+        )
     elif spent.is_gaussian:
         epsilon_left = gaussian_epsilon(
             math.sqrt(max(0.0, budget.mu**2 - spent.mu**2)), budget.delta
         )
     else:
         epsilon_left = gaussian_epsilon(_largest_mu(budget, spent), budget.delta)
-    return epsilon_left * (1.0 - 1e-9) if epsilon_left > _LEAST * budget.epsilon else 0.0
+    return epsilon_left * (1.0 - 1e-9) if epsilon_left > _LEAST_SHARE_LEFT * budget.epsilon else 0.0
 
 
 def _largest_mu(budget, spent):

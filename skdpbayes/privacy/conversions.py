@@ -47,14 +47,14 @@ def rounded_up(delta):
 
 
 # Exponents beyond this overflow.
-_FARTHEST = 700.0
+_LARGEST_EXPONENT = 700.0
 
 
 class _CloseEnoughError(Exception):
     pass
 
 
-def smallest_within(excess, guess=1.0, tolerance=1e-12, farthest=_FARTHEST):
+def smallest_within(excess, guess=1.0, tolerance=1e-12, farthest=_LARGEST_EXPONENT):
     """The smallest ``x > 0`` with ``excess(x) <= 0``, where the excess falls with x.
 
     Parameters
@@ -193,7 +193,7 @@ def round_down(total):
 # would remain, so a smaller mu is rounded up to it.
 SMALLEST_MU = 1e-7
 # Error of roots, which is added to a conversion.
-_ROOT = 1e-12
+_ROOT_ERROR = 1e-12
 # Relative error of a delta, times mu, by which it is enlarged.
 _LOST = 1e-11
 # Conversions are exact to some 1e-12, and at this epsilon noise counts for as much as a billion rows.
@@ -231,7 +231,7 @@ def gaussian_epsilon(mu, delta):
     with np.errstate(all="ignore"):  # On its way the search passes deltas of zero.
         mu = max(mu, SMALLEST_MU)
         epsilon = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
-    return epsilon + _ROOT * (1.0 + epsilon) if epsilon > 0 else 0.0
+    return epsilon + _ROOT_ERROR * (1.0 + epsilon) if epsilon > 0 else 0.0
 
 
 @lru_cache(maxsize=1024)
@@ -259,7 +259,7 @@ def gaussian_mu(epsilon, delta):
     with np.errstate(all="ignore"):
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
     # Of an epsilon below 1e-2, errors of roots are more than that distance.
-    step, room = 1e-10, min(2.0 * _ROOT, 1e-3 * epsilon) if epsilon < 1e-2 else 0.0
+    step, room = 1e-10, min(2.0 * _ROOT_ERROR, 1e-3 * epsilon) if epsilon < 1e-2 else 0.0
     while gaussian_epsilon(mu * (1.0 + 9e-11), delta) + room > epsilon:
         mu *= 1.0 - step
         step *= 2.0
@@ -277,18 +277,18 @@ def gaussian_mu(epsilon, delta):
 
 
 # Least rho: smaller ones are rounded up to it, so that products of three numbers are doubles.
-_LEAST = 1e-90
+_LEAST_RHO = 1e-90
 # Largest rho, and largest epsilon: larger ones are rounded down to it.
-_LARGEST = 1e90
+_LARGEST_RHO = 1e90
 
 
 def zcdp_epsilon(rho, delta):
     """Smallest epsilon that follows from ``rho``-zCDP at ``delta``."""
     if rho == 0:
         return 0.0
-    if delta == 0 or rho > _LARGEST:
+    if delta == 0 or rho > _LARGEST_RHO:
         return math.inf
-    rho = max(rho, _LEAST)
+    rho = max(rho, _LEAST_RHO)
     log_delta = math.log(delta)
     if 2.0 * log_delta >= _log_square(rho):
         return 0.0
@@ -301,10 +301,10 @@ def zcdp_delta(rho, epsilon):
     """Smallest delta that follows from ``rho``-zCDP at ``epsilon``."""
     if rho == 0:
         return 0.0
-    if rho > _LARGEST:
+    if rho > _LARGEST_RHO:
         return 1.0
-    rho, epsilon = max(rho, _LEAST), min(epsilon, _LARGEST)
-    above, alpha = _orders(min(max(epsilon / (2.0 * rho), 1e-2), _LARGEST))
+    rho, epsilon = max(rho, _LEAST_RHO), min(epsilon, _LARGEST_RHO)
+    above, alpha = _orders(min(max(epsilon / (2.0 * rho), 1e-2), _LARGEST_RHO))
     log_delta = above * (rho * alpha - epsilon + np.log(above / alpha)) - np.log(alpha)
     return rounded_up(math.exp(min(0.0, _log_square(rho) / 2.0, float(log_delta.min()))))
 

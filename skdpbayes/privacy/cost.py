@@ -189,9 +189,9 @@ def gaussian_limit(cost):
 
 
 # Least number of a mechanism but 0, apart from counts: its square is a double.
-_LEAST = 1e-100
+_LEAST_FIELD = 1e-100
 # Largest number of a mechanism but inf, apart from counts: its square is a double.
-_MOST = 1e100
+_LARGEST_FIELD = 1e100
 # Largest count of a mechanism: whole numbers up to it are exact doubles.
 _LARGEST_COUNT = 2**53
 # A grid of losses up to this one, at most, is made.
@@ -205,14 +205,14 @@ def _check_part(part):
         check_number(name, value)
         if isinstance(value, np.generic):  # Single precision would do for no cost.
             object.__setattr__(part, name, value.item())
-        if name == "noise_multiplier" and value > _MOST:  # Less noise costs no less.
-            object.__setattr__(part, name, _MOST)
+        if name == "noise_multiplier" and value > _LARGEST_FIELD:  # Less noise costs no less.
+            object.__setattr__(part, name, _LARGEST_FIELD)
     numbers = {name: vars(part)[name] for name in numbers}
     if part.invalid():
         given = ", ".join(f"{name}={value!r}" for name, value in numbers.items())
         raise ValueError(f"not a mechanism: {type(part).__name__} with {given}.")
     for name, value in numbers.items():
-        least, most = (1, _LARGEST_COUNT) if name == "count" else (_LEAST, _MOST)
+        least, most = (1, _LARGEST_COUNT) if name == "count" else (_LEAST_FIELD, _LARGEST_FIELD)
         least = 0 if "rate" in name else least
         # A shape of inf is Poisson's law.
         if value != 0 and name != "shape" and not least <= value <= most:
@@ -280,8 +280,10 @@ class PrivacyCost:
             check_number(name, getattr(self, name))
             value = float(getattr(self, name))
             object.__setattr__(self, name, value)
-            if not (value >= 0 and (value <= _MOST or math.isinf(value))):
-                raise ValueError(f"{name} must be at least 0, up to {_MOST:g} or inf, got {value}.")
+            if not (value >= 0 and (value <= _LARGEST_FIELD or math.isinf(value))):
+                raise ValueError(
+                    f"{name} must be at least 0, up to {_LARGEST_FIELD:g} or inf, got {value}."
+                )
         for part in self._parts:
             _check_part(part)
 

@@ -25,7 +25,7 @@ from .prepaid import is_prepaid
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_KEPT = "_deferred_warnings"
+_ATTRIBUTE = "_deferred_warnings"
 _IS_AN_ERROR = (
     "Its cost is spent: a warning is an error here, and comes last so that nothing is lost."
 )
@@ -151,7 +151,7 @@ def warnings_last(owner: Any):
     finally:
         _current.reset(token)
     if fit.is_prepaid:
-        setattr(owner, _KEPT, tuple(fit.kept))
+        setattr(owner, _ATTRIBUTE, tuple(fit.kept))
     elif outer is not None and (outer.is_paid or is_ignored):
         outer.kept |= fit.kept
     else:
@@ -171,7 +171,7 @@ def warns_last(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def take_warnings(owner: Any) -> tuple[tuple[str, type[Warning]], ...]:
     """(text, category) of what a fit that was paid for has left on an estimator, and remove it."""
-    return getattr(owner, "__dict__", {}).pop(_KEPT, ())
+    return getattr(owner, "__dict__", {}).pop(_ATTRIBUTE, ())
 
 
 @contextmanager

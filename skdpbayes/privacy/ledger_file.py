@@ -156,7 +156,7 @@ CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler
     epsilon, total_epsilon, digest ON charges
     BEGIN SELECT RAISE(ABORT, 'only the status of a charge may change'); END;
 """
-_KINDS = {
+_PART_CLASSES = {
     "sampled": SampledGaussian,
     "counted": PoissonGaussian,
     "decisions": BoundedRangeDecisions,
@@ -173,7 +173,7 @@ _FORMER_NAMES = {
 # Seconds that a run that has ended waits to say so.
 _PATIENCE = 5.0
 # Longest time in seconds that a ledger's timeout may be.
-_LONGEST = 1e6
+_LONGEST_TIMEOUT = 1e6
 
 # (number, digest) of the last charge that this process saw in a ledger, wherever its file was.
 _seen: dict = {}
@@ -200,7 +200,7 @@ def cost_from_text(text):
 
 def _cost_of(fields):
     fields = {_FORMER_NAMES.get(name, name): value for name, value in fields.items()}
-    for name, kind in _KINDS.items():
+    for name, kind in _PART_CLASSES.items():
         fields[name] = tuple(kind(**_part_of(part)) for part in fields[name])
     return PrivacyCost(**fields)
 
@@ -232,8 +232,10 @@ class LedgerFile:
     budget: Budget
 
     def __init__(self, path, timeout, ledger=None):
-        if not 0 < timeout <= _LONGEST:
-            raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
+        if not 0 < timeout <= _LONGEST_TIMEOUT:
+            raise ValueError(
+                f"timeout must be positive and at most {_LONGEST_TIMEOUT:g}, got {timeout}."
+            )
         self.path = os.path.realpath(os.fsdecode(path))
         if os.path.isdir(self.path):
             raise LedgerFileError(

@@ -488,7 +488,7 @@ def fitting_interval(parts, mu, relation, largest=0.0):
 
 
 # Largest loss of a curve; losses beyond count as infinite.
-_FARTHEST = 500.0
+_LARGEST_CURVE_LOSS = 500.0
 # Delta from which on a curve is not followed.
 _CURVE_TAIL = 1e-25
 # Number of points of a curve.
@@ -605,9 +605,9 @@ class SelectedRun:
         def bounds_choice(e):
             return cost.delta(e) <= odds * math.expm1(e)
 
-        if not bounds_choice(_FARTHEST):
+        if not bounds_choice(_LARGEST_CURVE_LOSS):
             return math.inf
-        return (1.0 + self.shape) * boundary(bounds_choice, 0.0, _FARTHEST, 1e-10)
+        return (1.0 + self.shape) * boundary(bounds_choice, 0.0, _LARGEST_CURVE_LOSS, 1e-10)
 
     @property
     def pure_epsilon(self) -> float:
@@ -639,7 +639,7 @@ class SelectedRun:
 
     def _curve(self):
         """Points of a convex symmetric curve above ``delta``, as `accept_bits_curve` does."""
-        last = min(self.epsilon(_CURVE_TAIL), _FARTHEST)
+        last = min(self.epsilon(_CURVE_TAIL), _LARGEST_CURVE_LOSS)
         epsilons = np.linspace(0.0, last, _POINTS)
         deltas = np.array([self.delta(epsilon) for epsilon in epsilons])
         # From the touching point of the steepest symmetric line on: below, the curve is not convex.
@@ -677,7 +677,7 @@ def number_law(mean, shape):
 
 
 # Bytes of distributions that are kept.
-_ROOM = 2**27
+_CACHE_BYTES = 2**27
 _DIGEST_BITS = 256
 
 
@@ -710,7 +710,7 @@ class _Kept:
                 self.used -= freed
 
 
-_kept = _Kept(_ROOM)
+_kept = _Kept(_CACHE_BYTES)
 
 
 @lru_cache(maxsize=2**14)

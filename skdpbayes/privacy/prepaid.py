@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:  # Estimators derive from it themselves.
     _Base = object
 
-_KEPT = "_authorization"
+_ATTRIBUTE = "_authorization"
 _is_dry_run = ContextVar("is_dry_run", default=False)
 
 
@@ -88,26 +88,26 @@ class Prepaid(_Base):
 
     def __sklearn_clone__(self) -> Any:
         copy = super().__sklearn_clone__()
-        if (authorization := vars(self).get(_KEPT)) is not None:
-            setattr(copy, _KEPT, authorization)
+        if (authorization := vars(self).get(_ATTRIBUTE)) is not None:
+            setattr(copy, _ATTRIBUTE, authorization)
         return copy
 
 
 def consume_authorization(holder: Any) -> Authorization | None:
     """Consume the authorization of an object, and return it; None if it has none that is good."""
-    authorization = getattr(holder, "__dict__", {}).pop(_KEPT, None)
+    authorization = getattr(holder, "__dict__", {}).pop(_ATTRIBUTE, None)
     return authorization if authorization is not None and _claim_file(authorization) else None
 
 
 def is_prepaid(holder: Any) -> bool:
     """Whether an object has an authorization that is good."""
-    authorization = getattr(holder, "__dict__", {}).get(_KEPT)
+    authorization = getattr(holder, "__dict__", {}).get(_ATTRIBUTE)
     return authorization is not None and _is_known(authorization) and authorization.file.exists()
 
 
 def rows_paid_for(holder: Any) -> Any:
     """The rows that the authorization of an object is for; None is all, or that none is good."""
-    return vars(holder)[_KEPT].rows if is_prepaid(holder) else None
+    return vars(holder)[_ATTRIBUTE].rows if is_prepaid(holder) else None
 
 
 def _is_known(authorization):
@@ -136,13 +136,13 @@ def authorizations(costs: Iterable[tuple[Any, ...]]):
         for number, (holder, cost, *rows) in enumerate(costs):
             file = folder / str(number)
             file.touch()
-            setattr(holder, _KEPT, Authorization(cost, this_process(), file, *rows))
+            setattr(holder, _ATTRIBUTE, Authorization(cost, this_process(), file, *rows))
             holders.append(holder)
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         for holder in holders:
-            vars(holder).pop(_KEPT, None)
+            vars(holder).pop(_ATTRIBUTE, None)
 
 
 def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:

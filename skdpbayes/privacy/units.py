@@ -27,9 +27,9 @@ from .cost import PrivacyCost
 from .losses import between_persons, between_rows
 
 # Largest factor of the budget of a row from one try to the next.
-_LITTLE = 0.995
+_LARGEST_FACTOR = 0.995
 # Smallest factor of the budget of a row from one try to the next.
-_MUCH = 0.8
+_SMALLEST_FACTOR = 0.8
 # Number of tries.
 _TRIES = 60
 
@@ -187,7 +187,9 @@ def plan_for_persons(make_plan, budget, max_rows):
         for _ in range(_TRIES):
             if asked.allows(cost):
                 return plan.changed(cost=cost, persons=Persons(asked, max_rows, plan.cost))
-            share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
+            share *= min(
+                _LARGEST_FACTOR, max(_SMALLEST_FACTOR, asked.epsilon / cost.epsilon(asked.delta))
+            )
             plan, cost = attempt(share)
     raise ValueError(
         f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to max_rows_per_group={max_rows} "

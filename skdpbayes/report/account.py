@@ -24,7 +24,7 @@ from ..privacy.units import row_relation_and_distance
 from ..random import has_seeds
 from .wording import UNITS, UNPROTECTED, assumptions, mechanisms, trusted
 
-_OWN = ("skdpbayes.", "sklearn.")
+_KNOWN_PACKAGES = ("skdpbayes.", "sklearn.")
 
 
 class Step(NamedTuple):
@@ -245,7 +245,7 @@ def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) 
     columns = getattr(step, "n_features_in_", None) if names is None else tuple(map(str, names))
     kind = type(step)
     does = ""
-    if kind.__module__.startswith(_OWN):
+    if kind.__module__.startswith(_KNOWN_PACKAGES):
         does = (inspect.getdoc(kind) or "").partition("\n")[0]
     known = {
         "role": "free" if cost is None or cost.is_zero else "charged",

@@ -20,7 +20,7 @@ _MOST_NAMES = 6
 # Most values of a parameter that are listed.
 _MOST_VALUES = 12
 # Longest text of a parameter, in characters.
-_LONGEST = 300
+_LONGEST_TEXT = 300
 _ROLES = {
     "charged": "yes",
     "within": "paid for, within the search",
@@ -105,7 +105,7 @@ def _some(values, most):
 
 
 def _cut(text):
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def bound_rows(steps):

@@ -42,7 +42,7 @@ CHAINS = (SGFS, SGHMC)
 
 # Least average of the second moment's diagonal, over its noise, for which whitened coordinates are worth
 # their cost.
-_WORTH = 0.5
+_LEAST_SIGNAL = 0.5
 # Temperature of the plain chain up to which whitening has nothing to gain.
 _HARDLY_TEMPERED = 6.0
 # A matrix of this many rows and columns takes a second or two to decompose.
@@ -122,7 +122,7 @@ class Auto(TemperedSampler):
             return plain
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
-        return plan if average >= _WORTH * noise else plain
+        return plan if average >= _LEAST_SIGNAL * noise else plain
 
     def _of_unknown_error_sd(self, budget):
         """The sampler for numbers whose noise is not known, with the number of columns for which it can."""

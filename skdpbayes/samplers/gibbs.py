@@ -187,9 +187,9 @@ def wishart_factors(
 
 
 # Least square of a scale, in its unit.
-_NARROWEST = 1e-24
+_LEAST_SQUARED_SCALE = 1e-24
 # Largest square of a scale, in its unit: beyond, sums would overflow.
-_WIDEST = 1e24
+_LARGEST_SQUARED_SCALE = 1e24
 
 
 def sums_of(target: Any) -> tuple[np.ndarray, np.ndarray, float, float]:
@@ -256,7 +256,7 @@ class _Sweeps:
         # Without privacy.
         gamma = self.generator.standard_gamma([0.5 * (1.0 + count), 1.0])
         precision = float((1.0 / wide + 0.5 * square) / max(gamma[0], 1e-300))
-        precision = min(max(precision, _NARROWEST * unit), _WIDEST * unit)
+        precision = min(max(precision, _LEAST_SQUARED_SCALE * unit), _LARGEST_SQUARED_SCALE * unit)
         return precision, float((1.0 / unit + 1.0 / precision) / max(gamma[1], 1e-300))
 
 

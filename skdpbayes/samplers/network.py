@@ -52,16 +52,16 @@ LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
 # A larger exponential-mechanism range has no effect.
 _LARGEST_RANGE = 8.0
 # What rounding of logarithms of weights may add to a range.
-_ROUNDING = 2.0**-40
+_WEIGHT_ROUNDING = 2.0**-40
 # Least share of the budget that is left to the path. Choices and path together cost a little more than
 # Gaussians would: about one per cent of epsilon.
-_LEAST = 0.5
+_LEAST_PATH_SHARE = 0.5
 # Largest factor of that share from one try to the next.
-_LITTLE = 0.9999
+_LARGEST_FACTOR = 0.9999
 # Smallest factor of that share from one try to the next.
-_MUCH = 0.9
+_SMALLEST_FACTOR = 0.9
 # Lines of the printed plan that are not taken from that of the path.
-_OF_THE_WHOLE = ("sampler", "spends", "protects")
+_OWN_LINES = ("sampler", "spends", "protects")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class NetworkPlan(Plan):
         of_norm, of_scale = (f"range {eta:.4g}" for eta in self.log_odds_ranges)
         return {
             **self.path.summary(),
-            **{name: super(NetworkPlan, self).summary()[name] for name in _OF_THE_WHOLE},
+            **{name: super(NetworkPlan, self).summary()[name] for name in _OWN_LINES},
             "norm of rows": f"one of {NORMS.size}, by a choice of {of_norm}",
             "calibration": f"by one of {SCALES.size} factors of the logits, a choice of {of_scale}",
         }
@@ -138,16 +138,16 @@ def plan_network(sampler, plan_path, n_samples, budget, share):
     )
     choices = PrivacyCost(
         budget.neighboring_relation,
-        decisions=tuple(BoundedRangeDecisions(eta + _ROUNDING, 1) for eta in ranges),
+        decisions=tuple(BoundedRangeDecisions(eta + _WEIGHT_ROUNDING, 1) for eta in ranges),
     )
     mu = math.sqrt(1.0 - share) * budget.mu
-    while mu > _LEAST * budget.mu:
+    while mu > _LEAST_PATH_SHARE * budget.mu:
         path = plan_path(budget.with_mu(mu))
         cost = path.cost + choices
         spent = cost.epsilon(budget.delta)
         if spent <= budget.epsilon:
             return _made(sampler, path, n_samples, budget, cost, share, ranges)
-        mu *= _LITTLE * max(_MUCH, budget.epsilon / spent)
+        mu *= _LARGEST_FACTOR * max(_SMALLEST_FACTOR, budget.epsilon / spent)
     raise ValueError(
         f"epsilon={budget.epsilon:g} at delta={budget.delta:g} is too small a budget for a network and its "
         "calibration: raise them, or take calibration=0."

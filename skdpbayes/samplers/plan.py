@@ -330,7 +330,7 @@ def chain_length(n_steps, default, n_draws, burn_in, rate):
 
 
 # What is computed in another order may differ by rounding.
-_CLOSE = 1.0 + 1e-12
+_ROUNDING_FACTOR = 1.0 + 1e-12
 
 
 def check_plan_matches_target(plan, target):
@@ -341,7 +341,7 @@ def check_plan_matches_target(plan, target):
     if precision is not None:
         _check_precision(precision, bounds)
     if hasattr(target, "smoothness"):
-        _check_at_most("smoothness", target.smoothness, bounds.smoothness * _CLOSE)
+        _check_at_most("smoothness", target.smoothness, bounds.smoothness * _ROUNDING_FACTOR)
     target_bounds = getattr(target, "bounds", None)
     if isinstance(target_bounds, TargetBounds):
         _check_bounds(target_bounds, bounds)
@@ -385,7 +385,7 @@ def check_linear(plan, target, kind, remedy="plan another sampler"):
 def _check_bounds(target_bounds, bounds):
     """Compare a target's own bounds with a plan's; those on rows only if the plan knows of rows."""
     _check_at_most("gradient_bound", target_bounds.gradient_bound, bounds.gradient_bound)
-    _check_at_most("smoothness", target_bounds.smoothness, bounds.smoothness * _CLOSE)
+    _check_at_most("smoothness", target_bounds.smoothness, bounds.smoothness * _ROUNDING_FACTOR)
     _check_at_most("max_weight", target_bounds.max_weight or 1.0, bounds.max_weight or 1.0)
     if bounds.convex and not target_bounds.convex:
         raise ValueError("the plan assumes convex=True, but the target may not be convex.")
@@ -408,13 +408,13 @@ def _check_bounds(target_bounds, bounds):
                 f"the plan is for {name}={planned:g}, but the target's is {value:g}: make the plan from the "
                 "target's own bounds."
             )
-    _check_at_most("row_norm", target_bounds.row_norm, bounds.row_norm * _CLOSE)
+    _check_at_most("row_norm", target_bounds.row_norm, bounds.row_norm * _ROUNDING_FACTOR)
     for name, power in (("gradient_bound", 1), ("smoothness", 2)):
         ratios = [
             getattr(one_side, name) / one_side.row_norm**power
             for one_side in (target_bounds, bounds)
         ]
-        _check_at_most(f"{name} / row_norm^{power}", ratios[0], ratios[1] * _CLOSE)
+        _check_at_most(f"{name} / row_norm^{power}", ratios[0], ratios[1] * _ROUNDING_FACTOR)
 
 
 def _check_at_most(name, value, largest):
@@ -494,10 +494,10 @@ def check_plan(plan):
 
 LARGEST_NUMBER = 2**53
 _GRADIENT_BOUNDS = (1e-75, 1e75)
-_DEVIATIONS = (1e-30, 1e15)
+_NOISE_SD_RANGE = (1e-30, 1e15)
 _LARGEST_PRECISION = 1e150
 # Constant column over the norm of rows: fourth powers of it are normal doubles.
-_SHORTEST = 1e-75
+_LEAST_CONSTANT_RATIO = 1e-75
 
 
 def check_public(bounds, n_samples, budget, n_draws):
@@ -526,7 +526,7 @@ def check_scales(bounds):
             f"gradient_bound={bounds.gradient_bound:g} must be between {least:g} and {most:g}: change the "
             "units of the parameters (for networks, change clip_norm)."
         )
-    least, most = _DEVIATIONS
+    least, most = _NOISE_SD_RANGE
     deviation = bounds.gradient_bound / unit / math.sqrt(low) / unit
     if not least <= deviation <= most:
         raise ValueError(
@@ -550,7 +550,10 @@ def check_scales(bounds):
             "which gives all coordinates the same, or choose intercept_prior_scale nearer to "
             "prior_scale * data_norm."
         )
-    if bounds.row_norm is not None and 0 < bounds.constant < _SHORTEST * bounds.row_norm:
+    if (
+        bounds.row_norm is not None
+        and 0 < bounds.constant < _LEAST_CONSTANT_RATIO * bounds.row_norm
+    ):
         raise ValueError(
             f"the constant column, {bounds.constant:g}, is too short beside rows of norm "
             f"{bounds.row_norm:g}: choose intercept_prior_scale nearer to prior_scale * data_norm, leave "

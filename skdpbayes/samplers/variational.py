@@ -63,7 +63,7 @@ MOMENTUM = 0.9
 # Share of Adam's average of squares that a step keeps. Gradients of ``r`` shrink with ``s`` by orders of
 # magnitude, and squares must be forgotten as fast.
 SQUARES_KEPT = 0.99
-_TINY = 1e-12
+_LEAST_POSITIVE = 1e-12
 
 
 class VariationalState(NamedTuple):
@@ -116,7 +116,9 @@ def adam_step(gradient, size, k, state):
             state.first[i, j] += (1.0 - MOMENTUM) * (slope - state.first[i, j])
             state.second[i, j] += (1.0 - SQUARES_KEPT) * (slope * slope - state.second[i, j])
             deviation = math.sqrt(state.second[i, j] / unbiased_squares)
-            state.values[i, j] -= size * state.first[i, j] / (unbiased * (deviation + _TINY))
+            state.values[i, j] -= (
+                size * state.first[i, j] / (unbiased * (deviation + _LEAST_POSITIVE))
+            )
     for j in range(gradient.shape[1]):
         state.values[1, j] = min(state.values[1, j], 0.0)
 

@@ -145,8 +145,8 @@ def test_predictions_are_not_computed_by_code_of_other_sources(package):
         return printed_by(package, PREDICTING)
 
     assert mean() == ["0.269", "0.731"]
-    old = "x = _LEAST if x < _LEAST else x\n    shifted"
-    replace(package, "models/single_precision.py", old, "x = _LEAST\n    shifted")
+    old = "x = _LEAST_EXPONENT if x < _LEAST_EXPONENT else x\n    shifted"
+    replace(package, "models/single_precision.py", old, "x = _LEAST_EXPONENT\n    shifted")
     assert mean() == ["0.0", "1.0"]
 
 

@@ -503,7 +503,15 @@ def prose(source):
                 yield token.start[0], token.string
 
 
-ELSEWHERE = {"numpy", "scipy", "pandas", "dataclasses", "cross_val_score", "cross_validate", "make_pipeline"}
+ELSEWHERE = {
+    "numpy",
+    "scipy",
+    "pandas",
+    "dataclasses",
+    "cross_val_score",
+    "cross_validate",
+    "make_pipeline",
+}
 
 
 def test_names_in_backticks_exist():
@@ -554,8 +562,29 @@ def test_a_constant_has_a_line_of_its_own():
             )
 
 
+# Words that say nothing of a constant without a noun.
+BARE = set(
+    """
+    LEAST MOST LARGEST SMALLEST FARTHEST FAR FEW FEWER FEWEST ROOM DEVIATIONS LONGEST SHORTEST WIDEST CLOSE
+    NARROWEST LITTLE TINY USUAL ROOT ROUNDING GROWTH MANY UNKNOWN SAFE SHARPEST HIDDEN ENOUGH FIRST LAST
+    LEFT STEP MUCH POSITIVE WORTH FORGETTING SPREAD CLEAR CLEARER TOP DOUBT USED WANTED STRETCH GIVEN UPPER
+    LOWER NEAR HIGHEST LOWEST RARE OWN KEPT KINDS EARLY BEYOND TOLERANCE LIMITS OF IN
+    """.split()  # noqa: SIM905  # A list of as many strings is four times as long.
+)
+
+
+def test_names_of_constants_have_a_noun():
+    for source in sources().values():
+        for node in source.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                words = name.strip("_").split("_")
+                is_bare = set(words) <= BARE or words[0] in ("OF", "IN")
+                assert not (name.isupper() and is_bare), f"{source.name}: {name}"
+
+
 # A constant of each kind of sampler, or an interface that several modules have on purpose.
-SHARED_NAMES = {"BURN_IN", "GROWTH", "MOMENT_SHARE", "NORMS", "N_DRAWS", "N_STEPS", "SHARES"} | {
+SHARED_NAMES = {"BURN_IN", "MOMENT_SHARE", "NORMS", "N_DRAWS", "N_STEPS", "SHARES"} | {
     "N_STEPS_WITHOUT_PRIVACY",
     "main",
 }

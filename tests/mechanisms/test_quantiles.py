@@ -176,7 +176,7 @@ def test_an_attack_on_one_draw_reaches_its_curve_and_never_passes_it():
 )
 def test_draws_follow_the_law(monkeypatch, few, quantile, level):
     """Whether each value is a block, or several are."""
-    monkeypatch.setattr(exponential, "_FEW", few)
+    monkeypatch.setattr(exponential, "_MOST_SINGLE_VALUES", few)
     values = [0.0, 1.0, 1.0, 1.3, -3.0, 7e305, 1.04, 1.25, 1.31, *[2.0] * 9, 5.0, 5.1, 5.2]
     (ranked,) = rank_values(ColumnTable(values), itself, [(quantile, *ALL)])
     weights, generator = step_weights(ranked, quantile, level, LINES), private_generator(0)

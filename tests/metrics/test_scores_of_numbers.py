@@ -16,7 +16,7 @@ from skdpbayes.metrics import (
     dp_r2_score,
     make_private_scorer,
 )
-from skdpbayes.metrics._scorer import _OF_NUMBERS, NAMED
+from skdpbayes.metrics._scorer import _REGRESSION_SCORES, NAMED
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import PrivacyLedger
@@ -116,7 +116,7 @@ def test_scorers_of_numbers_are_scikit_learns_without_noise():
     y, counts = X @ [1.0, 0.0, -1.0] + 0.3 * rng.normal(size=900), rng.poisson(np.exp(X[:, 0]))
     ridge, poisson = LinearRegression().fit(X, y), PoissonRegressor().fit(X, counts)
     for name, (function, *_) in NAMED.items():
-        if function not in _OF_NUMBERS:
+        if function not in _REGRESSION_SCORES:
             continue
         model, own = (poisson, counts) if "poisson" in name else (ridge, y)
         counted = "poisson" in name

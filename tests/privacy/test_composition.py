@@ -26,7 +26,7 @@ def nothing_is_kept(monkeypatch):
     forget(monkeypatch)
 
 
-def forget(monkeypatch, room=losses._ROOM):
+def forget(monkeypatch, room=losses._CACHE_BYTES):
     monkeypatch.setattr(losses, "_kept", _Kept(room))
     compose_losses.cache_clear()
 
@@ -88,7 +88,7 @@ def test_totals_do_not_depend_on_order_or_on_what_is_kept(monkeypatch):
     ]
     totals = set()
     for seed in range(3):
-        forget(monkeypatch, losses._ROOM if seed else 0)
+        forget(monkeypatch, losses._CACHE_BYTES if seed else 0)
         ledger = PrivacyLedger(1e3, DELTA)
         for place in np.random.default_rng(seed).permutation(len(costs)):
             ledger.reserve(costs[place])

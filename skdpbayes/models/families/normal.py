@@ -21,7 +21,7 @@ from ..linear import DENSE, REMOTE, SPARSE, LinearTarget
 from ..rows import real_numbers
 from .base import NumberFamily, has_one_block, write_loss_differences, write_residuals
 
-_OWN = ("low", "high", "deviation", "clip")
+_FIELDS = ("low", "high", "deviation", "clip")
 
 
 @dataclass(frozen=True)
@@ -185,17 +185,17 @@ class _Target(LinearTarget):
 
 
 @has_one_block
-class DenseNormal(_Target, namedtuple("DenseNormal", (*DENSE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class DenseNormal(_Target, namedtuple("DenseNormal", (*DENSE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Numbers, rows of an array."""
 
 
 @has_one_block
-class SparseNormal(_Target, namedtuple("SparseNormal", (*SPARSE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class SparseNormal(_Target, namedtuple("SparseNormal", (*SPARSE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Numbers, rows of a CSR matrix."""
 
 
 @of_remote_rows
-class RemoteNormal(_Target, namedtuple("RemoteNormal", (*REMOTE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class RemoteNormal(_Target, namedtuple("RemoteNormal", (*REMOTE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Numbers, rows elsewhere."""
 
 

@@ -71,8 +71,8 @@ def drawn(mean, dispersion, generator):
 
 
 # Means of smaller logits are counted as 0.
-_LEAST = -700.0
-_OWN = ("max_count", "clip", "largest_logit")
+_LEAST_LOGIT = -700.0
+_FIELDS = ("max_count", "clip", "largest_logit")
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Poisson(NumberFamily):
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """``exp(eta) - y eta`` up to where residuals are clipped, and straight lines from there on."""
         low, high = responses - self.clip, np.log(responses + self.clip)
-        low = np.log(np.maximum(low, math.exp(_LEAST)))
+        low = np.log(np.maximum(low, math.exp(_LEAST_LOGIT)))
         inner = np.clip(logits[0], low, high)
         return np.exp(inner) - responses * inner + self.clip * np.abs(logits[0] - inner)
 
@@ -173,7 +173,7 @@ class Poisson(NumberFamily):
 
     def prediction(self, logits: np.ndarray) -> np.ndarray:
         """``exp(eta)``."""
-        return np.exp(np.minimum(logits, -_LEAST))
+        return np.exp(np.minimum(logits, -_LEAST_LOGIT))
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
         """The probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
@@ -201,17 +201,17 @@ class _Target(LinearTarget):
 
 
 @has_one_block
-class DensePoisson(_Target, namedtuple("DensePoisson", (*DENSE, "offsets", *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class DensePoisson(_Target, namedtuple("DensePoisson", (*DENSE, "offsets", *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Counts, rows of an array."""
 
 
 @has_one_block
-class SparsePoisson(_Target, namedtuple("SparsePoisson", (*SPARSE, "offsets", *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class SparsePoisson(_Target, namedtuple("SparsePoisson", (*SPARSE, "offsets", *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Counts, rows of a CSR matrix."""
 
 
 @of_remote_rows
-class RemotePoisson(_Target, namedtuple("RemotePoisson", (*REMOTE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
+class RemotePoisson(_Target, namedtuple("RemotePoisson", (*REMOTE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
     """Counts, rows elsewhere."""
 
 
@@ -226,7 +226,7 @@ def _subtract_from_exp(z, y, top, clip):
     for i in range(z.size):
         # What is no number is counted as the top.
         below = z[i] if z[i] < top else top
-        residual = exp(below if below > _LEAST else _LEAST) - y[i]
+        residual = exp(below if below > _LEAST_LOGIT else _LEAST_LOGIT) - y[i]
         residual = residual if residual < clip else clip
         z[i] = residual if residual > -clip else -clip
 
@@ -242,6 +242,6 @@ def _write_loss_differences(target, logits, others, responses):
 
 @compilable
 def _loss(z, y, clip):
-    low = math.log(y - clip) if y > clip else _LEAST
+    low = math.log(y - clip) if y > clip else _LEAST_LOGIT
     inner = min(max(z, low), math.log(y + clip))
     return math.exp(inner) - y * inner + clip * abs(z - inner)

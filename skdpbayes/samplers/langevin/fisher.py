@@ -465,7 +465,7 @@ def run_fisher(plan, chain, target, generator, verbose):
 
 _NEWTON_STEPS = 100
 # Of the squared length of a step, in deviations of the posterior.
-_CLOSE = 1e-12
+_STEP_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -500,7 +500,7 @@ def posterior_mode(target, temperature):
     for _ in range(_NEWTON_STEPS):
         step = solve(hessian, gradient)
         decrease, share = gradient @ step, 1.0
-        if decrease <= _CLOSE:
+        if decrease <= _STEP_TOLERANCE:
             break
         trial = potential(theta - step)
         while trial[0] > value - 1e-4 * share * decrease and share > 1e-6:

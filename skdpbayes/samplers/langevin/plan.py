@@ -57,7 +57,7 @@ HEATING_WITHOUT_PRIVACY = 0.05
 _FEW_RECORDS = 100
 # A thermostat's friction starts below this, and as far below as the heat of batches may need.
 _MOST_FRICTION = 0.5
-_ROOM = 0.9
+_ROUNDING_ALLOWANCE = 0.9
 # Gain of a thermostat, relative to the mean square that it aims at. Friction fluctuates by a share of
 # sqrt(gain / n_parameters).
 _GAIN = 0.1
@@ -180,7 +180,7 @@ class Thermostat(NamedTuple):
         stable = min(_MOST_FRICTION, 1.0 / (step * geometry.stiffest(temperature)))
         heat = step * self.batch_trace / (2.0 * temperature)
         without = self.underdamped.friction(geometry, temperature, step, n_steps)
-        return min(max(without, stable), _ROOM / (1.0 + heat))
+        return min(max(without, stable), _ROUNDING_ALLOWANCE / (1.0 + heat))
 
 
 def damping_times(relaxations):
@@ -271,7 +271,7 @@ class PriorGeometry:
 
 
 # How far temperatures are raised, and steps are shortened, in logarithms: numbers stay normal doubles.
-_FARTHEST = math.log(LARGEST_TEMPERATURE)
+_LARGEST_LOG_CHANGE = math.log(LARGEST_TEMPERATURE)
 
 
 class Release(Protocol):
@@ -497,9 +497,9 @@ def _lowest_temperature(chain):
         return 1.0
     guess = 1.0
     if chain.sampling_rate < 1 and limit_excess(0.0) > 0:
-        guess = smallest_within(limit_excess, guess, 1e-6, _FARTHEST)
+        guess = smallest_within(limit_excess, guess, 1e-6, _LARGEST_LOG_CHANGE)
     tolerance = chain.release.tolerance(chain)
-    return math.exp(smallest_within(excess_at, guess, tolerance, _FARTHEST))
+    return math.exp(smallest_within(excess_at, guess, tolerance, _LARGEST_LOG_CHANGE))
 
 
 def _within_budget(chain, temperature):
@@ -512,7 +512,7 @@ def _within_budget(chain, temperature):
         shrink = smallest_within(
             lambda log: excess(chain, temperature, step * math.exp(-log), steps),
             tolerance=chain.release.tolerance(chain),
-            farthest=_FARTHEST,
+            farthest=_LARGEST_LOG_CHANGE,
         )
         return step * math.exp(-shrink), steps
     if chain.n_steps is None and excess(chain, temperature, step, fewest) <= 0:

@@ -344,12 +344,12 @@ class Kernel:
 # Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective
 # sample size within the budget, and stop there; if the budget does not allow that, the quickest that
 # relaxes seven tenths as often as the best: that third buys most of the time. If even the best
-# relaxes less than `FEWEST` times, the temperature rises until it does; where it is fixed so low that
-# burn-in takes all, the quickest that comes seven tenths as far in that as any. `exact` then keeps
+# relaxes less than `FEWEST_RELAXATIONS` times, the temperature rises until it does; where it is fixed so low
+# that burn-in takes all, the quickest that comes seven tenths as far in that as any. `exact` then keeps
 # what was found to its exact cost.
 
 
-FEWEST = 3.0
+FEWEST_RELAXATIONS = 3.0
 # The share of the relaxations that a budget could buy which is given up to save time.
 GIVEN_UP = 0.3
 # Effective sample size that is enough for means and deviations, with privacy and without.
@@ -359,7 +359,7 @@ _TYPICAL_SHARE = 0.5
 # From zero a walk goes half of a typical distance under the prior, at the speed of one that only accepts on
 # one side. It ends about sqrt(d) sigma / x from the posterior, x = M / sigma. Forgetting that takes 1 + log(1
 # + sqrt(d) / x) relaxations, and half as many again if curvature is less than typical.
-_FORGETTING = 1.5
+_N_RELAXATIONS_OF_START = 1.5
 _WAY_SHARE = 0.5
 _SPEED = 0.4
 _DISTANCES = np.geomspace(1e-4, 3.0, 90)[:, None, None]
@@ -565,7 +565,7 @@ def evaluate_candidates(problem, temperature, distance, ratio, noise):
     acceptance = problem.kernel.acceptance(np.sqrt(variance))
     relaxing = np.maximum(acceptance * square / (2.0 * d * deviation**2), 1e-200)
     way = _WAY_SHARE * math.sqrt(d / precision)
-    damping_time = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) * deviation / distance))
+    damping_time = _N_RELAXATIONS_OF_START * (1.0 + np.log1p(math.sqrt(d) * deviation / distance))
     size = np.where(ratio == 0, n, n * bound * (1.0 + 1.0 / np.maximum(ratio, 1e-300)))
     every = Candidates(
         temperature=temperature,
@@ -639,7 +639,7 @@ def _lowest_temperature(problem):
     """The lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
     if not problem.budget.is_private:
         return 1.0
-    temperature = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST)
+    temperature = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST_RELAXATIONS)
     if temperature is None:
         temperature = _lowest_where(lambda tau: _is_possible(*_searched(problem, tau)).any())
     if temperature is None:
@@ -747,7 +747,7 @@ def plan_walk(sampler, problem):
         expected_acceptance=walk.acceptance,
         typical_deviation=walk.deviation,
         relaxations=max(0.0, relaxations(walk, n_steps, options.burn_in)),
-        wanted_relaxations=(1.0 - GIVEN_UP) * FEWEST,
+        wanted_relaxations=(1.0 - GIVEN_UP) * FEWEST_RELAXATIONS,
     )
 
 

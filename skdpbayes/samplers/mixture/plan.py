@@ -210,7 +210,7 @@ def statistics_length(covariance_type, n_features):
 
 
 N_ROUNDS = 6
-GROWTH = 1.6
+ROUND_GROWTH = 1.6
 N_ROUNDS_OF_ONE = 8
 GROWTH_OF_ONE = 1.4
 # Rounds on which the posterior is conditioned.
@@ -377,7 +377,7 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
     bounds, phases = search_phases(model, n_samples, budget)
     share = sum(search_shares(model).values())
     is_single = model.n_components == 1
-    n_rounds, growth = (N_ROUNDS_OF_ONE, GROWTH_OF_ONE) if is_single else (N_ROUNDS, GROWTH)
+    n_rounds, growth = (N_ROUNDS_OF_ONE, GROWTH_OF_ONE) if is_single else (N_ROUNDS, ROUND_GROWTH)
     parts = growth ** np.arange(n_rounds)
     parts *= (1.0 - share) / parts.sum()
     multipliers = tuple((1.0 + 1e-12) / (math.sqrt(part) * budget.mu) for part in parts)

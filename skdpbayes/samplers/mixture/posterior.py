@@ -331,7 +331,7 @@ class ConditionalPosterior:
         energy = energy + np.einsum("ci,ci->c", flat, 0.5 * product - self.linear)
         pull = (product - self.linear).reshape(moments.shape)
         of_logs, of_shift, of_factors = (
-            prior + data for prior, data in zip(slopes, self._pulled(pull, *place), strict=True)
+            prior + data for prior, data in zip(slopes, self._vjp(pull, *place), strict=True)
         )
         of_logs = of_logs + np.einsum("ckt,ckt->ck", pull, moments)
         if self.is_size_public:
@@ -397,7 +397,7 @@ class ConditionalPosterior:
             second = outer[..., rows, columns] * twice
         return counts * np.concatenate([np.ones_like(counts), shift, second], axis=2)
 
-    def _pulled(self, pull, logs, shift, local):
+    def _vjp(self, pull, logs, shift, local):
         """The data's (part of the) gradients by log counts, ``a`` and ``log T``."""
         counts, d = np.exp(logs), shift.shape[2]
         of_mean, of_second = pull[:, :, 1 : 1 + d], pull[:, :, 1 + d :]

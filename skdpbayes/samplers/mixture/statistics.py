@@ -122,7 +122,7 @@ _LEAST_VARIANCE = 1e-6
 # Rows are in the unit ball.
 _LARGEST_VARIANCE = 1.0
 # By how much variances are taken to differ from their mean, before they are seen.
-_SPREAD = 0.5
+_VARIANCE_SPREAD = 0.5
 _LEAST_WEIGHT = 0.002
 # In deviations: the mean of one half of a normal law is so far from the mean of the whole.
 _OFFSET = 0.8
@@ -260,7 +260,7 @@ class _Search:
 
 def _known_share(centre, noise):
     """The factor that shrinks a noisy deviation from ``centre``."""
-    spread = (_SPREAD * centre) ** 2
+    spread = (_VARIANCE_SPREAD * centre) ** 2
     return spread / (spread + noise**2)
 
 

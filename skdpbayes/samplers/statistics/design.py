@@ -48,7 +48,7 @@ from .plan import INVISIBLE, half_width
 
 
 # Grid for the square of the mean over the mean square of numeric columns.
-_OF_NUMBERS = (1e-4, 0.01, 0.1, 1.0)
+_NUMERIC_GRID = (1e-4, 0.01, 0.1, 1.0)
 # Grid for the value of binary columns.
 _VALUES = np.geomspace(0.01, 1.0, 26)
 # Relative tolerance of that value.
@@ -62,7 +62,7 @@ _LEAST_TRACE = 0.5
 # Least mean square, relative to the mean of all.
 _LEAST_SQUARE = 1e-3
 # Least density of a column.
-_TINY = 1e-300
+_LEAST_DENSITY = 1e-300
 # Dirichlet pseudo-count of the first mixture component.
 _MIXTURE_COUNT = 1.0
 # Number of EM iterations.
@@ -135,7 +135,7 @@ def estimate_columns(means, squares, of_means, noise):
 
 def _parts(grid):
     """Means and variances of the parts at mean squares, of shape (n_parts, n_points)."""
-    numbers = np.outer(_OF_NUMBERS, grid)
+    numbers = np.outer(_NUMERIC_GRID, grid)
     # No mean's square is more than the mean square.
     indicators = np.minimum(grid / _VALUES[:, None], np.sqrt(grid))
     return (
@@ -186,7 +186,7 @@ def mixture_weights(likelihood, worth, rounds):
 
 def _density(odds):
     """Their sums; that of a column that is far larger than others may be no double for some shape."""
-    return np.maximum(odds.sum(axis=0), _TINY)
+    return np.maximum(odds.sum(axis=0), _LEAST_DENSITY)
 
 
 # Coordinates ``theta = W u`` in which rows say about as much in all directions.
@@ -264,7 +264,7 @@ def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floo
 
 
 # Grid of prior variances for correlations.
-_OF_CORRELATIONS = np.geomspace(1e-5, 1.0, 9)[:, None]
+_CORRELATION_VARIANCES = np.geomspace(1e-5, 1.0, 9)[:, None]
 # Exponents of the shrinkage of correlations with columns' variances.
 _POWERS = (0.0, 0.5, 1.0)
 # Dirichlet pseudo-count of the least prior variance.
@@ -278,9 +278,9 @@ _LEAST_VARIANCE = 0.1
 # Least variance of a column, relative to its mean square.
 _LEAST_OF_SQUARE = 1e-9
 # z-score from which on a column is not called binary.
-_FAR = 2.5
+_NOT_BINARY_Z_SCORE = 2.5
 # z-score from which on the sum of a column is called non-zero.
-_CLEAR = 8.0
+_NONZERO_SUM_Z_SCORE = 8.0
 # Variance of a column that uses its bounds, over the square of half their width.
 USUAL_VARIANCE = 1.0 / 9.0
 # Probability with which noise makes a table have a hidden column where all columns use their bounds, or are
@@ -425,9 +425,11 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
     n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
     squares, sums = np.diag(moment)[:-1], moment[-1, :-1] / constant
     n_seen, of_sums = moment[-1, -1] / constant**2, noise_scale * math.sqrt(0.5) / constant
-    of_ones = np.abs(squares - n_seen) < _FAR * noise_scale * math.hypot(1.0, 1.0 / constant**2)
-    of_values = np.abs(squares - sums) < _FAR * math.hypot(noise_scale, of_sums)
-    if np.any(of_ones | (of_values & (sums > _CLEAR * of_sums))):
+    of_ones = np.abs(squares - n_seen) < _NOT_BINARY_Z_SCORE * noise_scale * math.hypot(
+        1.0, 1.0 / constant**2
+    )
+    of_values = np.abs(squares - sums) < _NOT_BINARY_Z_SCORE * math.hypot(noise_scale, of_sums)
+    if np.any(of_ones | (of_values & (sums > _NONZERO_SUM_Z_SCORE * of_sums))):
         return 0.0
     noise = 2.0 * noise_scale * math.sqrt(squares.size)
     return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
@@ -527,7 +529,7 @@ def _correlations(noisy, units, half):
     pairs = np.triu_indices(length, 1)
     unit = units[pairs]
     rare, r, noise = unit / units.max(), noisy[pairs] / unit, half / unit**2
-    laws = (_mixture(r, _OF_CORRELATIONS * rare ** (2.0 * power), noise) for power in _POWERS)
+    laws = (_mixture(r, _CORRELATION_VARIANCES * rare ** (2.0 * power), noise) for power in _POWERS)
     _, mean[pairs], posterior_variance[pairs] = max(laws, key=lambda law: law[0])
     # The other half is still zero.
     return mean + np.triu(mean, 1).T, posterior_variance + posterior_variance.T

@@ -35,7 +35,7 @@ _SPREADS = (0.0, 0.5, 1.0)
 # Relative error of shares, as rows are not quite those of the synthetic design.
 _SHARE_ERROR = 0.05
 # Largest logarithm of a mean.
-_TOP = 30.0
+_LARGEST_LOG_MEAN = 30.0
 # Least variance of a share.
 _LEAST_SHARE = 1e-24
 
@@ -75,7 +75,7 @@ def _means(logits):
     for spread in _SPREADS:
         spread_out = spread * logits
         spread_out += logsumexp(logits) - logsumexp(spread_out)  # Of the same mean.
-        yield np.exp(np.minimum(spread_out + _LOGIT_SHIFTS[:, None], _TOP))
+        yield np.exp(np.minimum(spread_out + _LOGIT_SHIFTS[:, None], _LARGEST_LOG_MEAN))
 
 
 def _logs(values, noise, edges, means, n_records, up_to):
@@ -97,7 +97,7 @@ def _logs(values, noise, edges, means, n_records, up_to):
 
 
 # Ratio of the ends of neighbouring bins of counts.
-_GROWTH = 1.4
+_BIN_GROWTH = 1.4
 # Most bins of counts.
 _MOST_BINS = 300
 # Ratio of the ends of a bin of exposures. An exposure of 1 is in the middle of one.
@@ -105,18 +105,18 @@ _RATIO = np.sqrt(2.0)
 # Number of bins of exposures.
 _N_EXPOSURES = 81
 # Number of bins next to the largest that count as near it.
-_NEAR = 4
+_N_NEAR_BINS = 4
 # Deviations of the noise up to which a bin near the largest is taken to be empty.
-_CLEAR = 2.5
+_NEAR_BIN_Z_SCORE = 2.5
 # Deviations of the noise up to which a bin farther off is taken to be empty.
-_CLEARER = 4.0
+_FAR_BIN_Z_SCORE = 4.0
 
 
 def count_edges(largest):
     """The first counts of all bins but the first, which begins at 0; the last has the largest."""
     edges = [1.0]
     while edges[-1] < largest and len(edges) < _MOST_BINS:
-        edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _GROWTH))))
+        edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _BIN_GROWTH))))
     return np.array([*(edge for edge in edges if edge < largest), float(largest)])
 
 
@@ -155,11 +155,11 @@ def share_of_largest(values, noise):
         Deviation of the noise.
     """
     total = values.sum()
-    if total <= _CLEARER * noise * np.sqrt(values.size):
+    if total <= _FAR_BIN_Z_SCORE * noise * np.sqrt(values.size):
         return 0.0  # Noise hides how many counts there are.
     share = values[-1] / total
     of_whole = 1.0 - 2.0 * share + values.size * share**2
-    return float(share - _CLEAR * noise * np.sqrt(of_whole) / total)
+    return float(share - _NEAR_BIN_Z_SCORE * noise * np.sqrt(of_whole) / total)
 
 
 def log_exposures_seen(values, noise, n):
@@ -186,14 +186,16 @@ def typical_exposure(values, noise, log_exposures):
         Of `log_exposures_seen`.
     """
     exposure = float(np.exp(np.median(log_exposures)))
-    return exposure if values.max() > _CLEARER * noise else min(exposure, 1.0)
+    return exposure if values.max() > _FAR_BIN_Z_SCORE * noise else min(exposure, 1.0)
 
 
 def _spread(ends, values, noise, n):
     """Numbers of which each bin has its share, evenly between its ends."""
     largest = int(np.argmax(values))
-    near = np.abs(np.arange(values.size) - largest) <= _NEAR
-    kept = np.where(values > np.where(near, _CLEAR, _CLEARER) * noise, values, 0.0)
+    near = np.abs(np.arange(values.size) - largest) <= _N_NEAR_BINS
+    kept = np.where(
+        values > np.where(near, _NEAR_BIN_Z_SCORE, _FAR_BIN_Z_SCORE) * noise, values, 0.0
+    )
     kept[largest] = max(values[largest], noise)
     shares = np.append(0.0, np.cumsum(kept / kept.sum()))
     return np.interp((np.arange(n) + 0.5) / n, shares, ends)
@@ -250,12 +252,12 @@ _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Prior mean of ``phi - 1``.
 _USUAL_EXCESS = 0.3
 # Least deviation of ``log phi``.
-_LEAST_DOUBT = 0.02
+_LEAST_LOG_SD = 0.02
 # Relative errors of expectations: rows are not quite those of the population.
-_OF_ROWS = 0.03
+_EXPECTATION_ERROR = 0.03
 # Relative error of squares of residuals, where it is asked whether counts vary less than Poisson's law says.
-_OF_SQUARES = 0.03
-_TINY = 1e-12
+_SQUARE_ERROR = 0.03
+_LEAST_SHARE_SQUARE = 1e-12
 
 
 class Dispersion(NamedTuple):
@@ -272,7 +274,7 @@ class Dispersion(NamedTuple):
 
 
 # What is believed before anything is released.
-USUAL = Dispersion(1.0 + _USUAL_EXCESS, _USUAL_EXCESS)
+PRIOR_DISPERSION = Dispersion(1.0 + _USUAL_EXCESS, _USUAL_EXCESS)
 
 
 class Margin(NamedTuple):
@@ -353,7 +355,7 @@ def dispersion_given(margins, logits, n_records, shifts):
     weights /= weights.sum()
     logs = np.log(_DISPERSIONS)
     mean = weights @ logs
-    sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
+    sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_LOG_SD**2)
     return Dispersion(float(np.exp(mean)), float(np.exp(mean) * sd))
 
 
@@ -399,9 +401,9 @@ def shortfall(noisy_sum, centres, logits, doubts, largest):
         )[1].mean()
         for shifted_logits in (logits, logits - doubts)
     )
-    expected = max(expected, _TINY)
+    expected = max(expected, _LEAST_SHARE_SQUARE)
     of_rates = np.abs(expected - lower) / expected
-    deviation = np.sqrt((noisy_sum.square_noise / expected) ** 2 + of_rates**2 + _OF_SQUARES**2)
+    deviation = np.sqrt((noisy_sum.square_noise / expected) ** 2 + of_rates**2 + _SQUARE_ERROR**2)
     return float(1.0 - noisy_sum.square / expected), float(deviation)
 
 
@@ -409,7 +411,7 @@ def _expected(margin, means, dispersion, n_records):
     """Expectations of what was released, and their variances, noise included."""
     first, second = margin.expected(means, dispersion)
     variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
-    return first, variance + (_OF_ROWS * first) ** 2 + _TINY
+    return first, variance + (_EXPECTATION_ERROR * first) ** 2 + _LEAST_SHARE_SQUARE
 
 
 def _energy(margins, logits, dispersion, n_records):

@@ -20,14 +20,14 @@ from .plan import BURN_IN, LEAPS, N_CHAINS
 # Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
 # then have hardly anything in common. Only if noise hides nearly all and a scale is learnt, their ranks have
 # correlations of up to 0.3.
-_FORGETTING = 6
+_N_FORGOTTEN_ROUNDS = 6
 # The seed of chains that settle, which `chain_seed` never returns.
-_SEED = 2**31
+_CHAIN_SEED = 2**31
 
 # Acceptance to which the step size is tuned in the first rounds.
-_WANTED = 0.75
+_TARGET_ACCEPTANCE = 0.75
 # Deviation of ``c``.
-_STRETCH = 0.4
+_LOG_SCALE_MOVE_SD = 0.4
 
 
 def _refusing_what_overflows():
@@ -105,7 +105,7 @@ class Chains(NamedTuple):
 @single_threaded_blas()  # Fifty rows are not worth more.
 def warmed_up_chains(surrogate):
     """`Chains` that have forgotten where they started."""
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(_CHAIN_SEED)
     mode = find_mode(surrogate)
     scale = inv(cholesky(surrogate.information(mode)))
     # Start chains nearer the mode than posterior draws; tails can be stiff.
@@ -113,10 +113,10 @@ def warmed_up_chains(surrogate):
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
     chains = Chains(u, scale, 0.6 / mode.size**0.25, surrogate.energy)
     state = (u, *surrogate.energy(u))
-    with drawing_bar(BURN_IN - _FORGETTING) as advance:
-        for turn in range(BURN_IN - _FORGETTING):
+    with drawing_bar(BURN_IN - _N_FORGOTTEN_ROUNDS) as advance:
+        for turn in range(BURN_IN - _N_FORGOTTEN_ROUNDS):
             state, chance = _round(surrogate, chains, state, generator)
-            grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
+            grown = np.exp(0.3 * (chance.mean() - _TARGET_ACCEPTANCE) / (1.0 + turn / 20.0))
             chains = chains._replace(size=chains.size * grown)
             advance()
     return chains._replace(points=state[0])
@@ -153,11 +153,11 @@ def draw(surrogate, n_draws, seed, chains=None):
     chains = chains or warmed_up_chains(surrogate)
     generator, kept = np.random.default_rng(seed), []
     state = (chains.points, *chains.energy(chains.points))
-    n_rounds = _FORGETTING - (-n_draws // N_CHAINS)
+    n_rounds = _N_FORGOTTEN_ROUNDS - (-n_draws // N_CHAINS)
     with drawing_bar(n_rounds) as advance:
         for turn in range(n_rounds):
             state, _ = _round(surrogate, chains, state, generator)
-            if turn >= _FORGETTING:
+            if turn >= _N_FORGOTTEN_ROUNDS:
                 kept.append(state[0])
             advance()
     return np.concatenate(kept)[:n_draws]
@@ -191,7 +191,7 @@ def _leap(energy, state, step, scale, generator):
 
 def _rescaled_states(energy, state, n_scaled, generator):
     """States whose first coordinates are multiplied by numbers in some, as prior scales may be."""
-    c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
+    c = _LOG_SCALE_MOVE_SD * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
     u = state[0].copy()
     u[:, :n_scaled] *= np.exp(c)
     value, gradient = energy(u)

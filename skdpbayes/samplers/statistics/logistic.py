@@ -55,13 +55,13 @@ from .prior import Prior, WithPrior
 # Grid for ``k``.
 _SIZES = np.geomspace(0.03, 1.5, 9)
 # Prior median of ``k``.
-_USUAL = 0.2
+_PRIOR_MEDIAN_SIZE = 0.2
 # Prior deviation of ``log k``.
-_DOUBT = 0.7
+_PRIOR_LOG_SD_SIZE = 0.7
 # Where ``h`` is less, the rest of ``M`` is enough.
-_LEAST_DOUBT = 0.05
+_LEAST_RELATIVE_VARIANCE = 0.05
 # Where ``h`` is more, nothing is known of the row of ``M``, and doubles can still tell ``h`` from that.
-_LARGEST_DOUBT = 1e12
+_LARGEST_RELATIVE_VARIANCE = 1e12
 # Of ``k^2 / length``: by how much ``M`` may change on the way, relative to the change of ``f``.
 _CHANGE = 0.1
 
@@ -154,7 +154,9 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
         else np.tile(relative_variances, synthetic_design.family.n_blocks)
     )
     relative_variances = np.where(
-        relative_variances > _LEAST_DOUBT, np.minimum(relative_variances, _LARGEST_DOUBT), 0.0
+        relative_variances > _LEAST_RELATIVE_VARIANCE,
+        np.minimum(relative_variances, _LARGEST_RELATIVE_VARIANCE),
+        0.0,
     )
     candidates = (_given(observed, size, squares, centre, relative_variances) for size in _SIZES)
     return max(candidates, key=lambda each: each[0])[1]
@@ -189,7 +191,10 @@ def _given(observed, size, squares, centre, relative_variances):
     twice_log_evidence += np.sum(excess * along**2) - np.sum(
         np.log(variances_left / np.maximum(1.0 - taken * of_size, least))
     )
-    evidence = 0.5 * twice_log_evidence - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
+    evidence = (
+        0.5 * twice_log_evidence
+        - 0.5 * (np.log(size / _PRIOR_MEDIAN_SIZE) / _PRIOR_LOG_SD_SIZE) ** 2
+    )
     known = mean @ factor.T, factor, shares, uncertain, pulls, excess
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
@@ -227,7 +232,7 @@ _QUANTILES = (np.arange(400) + 0.5) / 400
 # Values over the mean that count a little, so that weights are positive where hardly any row is, too.
 _ANYWHERE = np.linspace(0.0, 8.0, 33)
 # Weight of these values.
-_LITTLE = 0.01
+_GRID_PENALTY = 0.01
 # Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
 _LEAST_SPREAD = 1e-9
 
@@ -333,9 +338,9 @@ class NormalPopulation:
 
     def slope_times(self, moments, vectors):
         """``S' a`` for vectors ``a`` like points."""
-        return self.pulled(moments, vectors, np.zeros(1))
+        return self.vjp(moments, vectors, np.zeros(1))
 
-    def pulled(self, moments, vectors, factors):
+    def vjp(self, moments, vectors, factors):
         """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         turned = self.size * (vectors @ self.axes)
         of_mu, of_q = turned @ self.means.T, (moments.points * turned) @ self.variances.T
@@ -395,7 +400,7 @@ def _weights(values, squares, norm):
         shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
         points = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
     sizes = [points.size, _ANYWHERE.size]
-    roots = np.sqrt(np.repeat([1.0 / sizes[0], _LITTLE / sizes[1]], sizes))
+    roots = np.sqrt(np.repeat([1.0 / sizes[0], _GRID_PENALTY / sizes[1]], sizes))
     points = np.concatenate([points, _ANYWHERE])
     wanted = largest / np.maximum(points, largest)
     parts = np.exp(-np.outer(points, _RATES)) * roots[:, None]
@@ -554,7 +559,7 @@ class Population:
         """The mean slope of a row, of shape (n_points,)."""
         return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
 
-    def pulled(self, probabilities, vectors, factors):
+    def vjp(self, probabilities, vectors, factors):
         """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         logits = self._logits(vectors)
         factors = factors / (self.size * self.weights.size)
@@ -709,13 +714,15 @@ class LogisticSurrogate(WithPrior):
     sampling: np.ndarray
     start: np.ndarray
 
-    def likelihood(self, u):
+    def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         synthetic_design = self.synthetic_design
         if isinstance(synthetic_design, NormalPopulation):
-            return self._likelihood(u)
+            return self._negative_log_likelihood(u)
         groups = np.array_split(u, -(-synthetic_design.n_logits * len(u) // _SMALL))
-        return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
+        return tuple(
+            map(np.concatenate, zip(*map(self._negative_log_likelihood, groups), strict=True))
+        )
 
     def mean(self, u):
         """Expected labels for points of shape (n_points, n)."""
@@ -751,7 +758,7 @@ class LogisticSurrogate(WithPrior):
         of[:, -2], of[:, -1] = away**2 @ per_square, self.synthetic_design.mean_variance(moments)
         return f, turned, away, self.noise**2 + of @ variances
 
-    def _likelihood(self, u):
+    def _negative_log_likelihood(self, u):
         _, of_variances, means, label_sum, per_square = self._constants
         moments = self.synthetic_design.at(u)
         f, turned, away, variances = self._law(moments)
@@ -762,7 +769,7 @@ class LogisticSurrogate(WithPrior):
         turned *= by_variance[:, :-2]
         away *= by_variance[:, -2, None] * per_square
         of_f = solved @ means.T + turned @ self._constants[0].T + away
-        return energy, self.synthetic_design.pulled(moments, of_f, 0.5 * by_variance[:, -1])
+        return energy, self.synthetic_design.vjp(moments, of_f, 0.5 * by_variance[:, -1])
 
     @property
     def n_scaled(self):

@@ -134,24 +134,24 @@ def positive_inverse(matrices):
 
 
 # Prior value of ``k^2``.
-_USUAL = 0.04
+_PRIOR_SQUARED_SIZE = 0.04
 # Number of entries that the prior value is worth.
-_WORTH = 4.0
+_PRIOR_N_ENTRIES = 4.0
 # Limits of ``k^2``.
-_LIMITS = (0.0004, 4.0)
+_SQUARED_SIZE_LIMITS = (0.0004, 4.0)
 # Prior value where noise in the first release hides which columns vary together: a few directions may have
 # most of the variance.
-_USUAL_HIDDEN = 0.3
+_PRIOR_SQUARED_SIZE_IF_HIDDEN = 0.3
 # Limits of the share of the first release that weights leave.
-_LEFT = (0.4, 1.2)
+_WEIGHT_SHARE_LIMITS = (0.4, 1.2)
 # Least eigenvalue, relative to the mean.
 _LEAST_EIGENVALUE = 1e-3
 # Least entries of ``G``, relative to their mean: noise drowns smaller ones.
 _LEAST_SHARE = 0.2
 # By how much the effect of weights may differ from that on the whole, relative to a mean square.
-_OF_WEIGHTS = 0.2
+_WEIGHT_EFFECT_SD = 0.2
 # Of the noise's variances, in the eigenvectors of what was released, at least.
-_LEAST_LEFT = 0.1
+_LEAST_NOISE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     noise = (noise_scale / n_samples) ** 2 * 0.5 * (1.0 + np.eye(length))
     weight_left = 1.0
     if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
-        weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_LEFT)
+        weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_WEIGHT_SHARE_LIMITS)
     excess = matrix / n_samples - weight_left * np.diag(before)
     units = np.outer(before, before) / length
     lengths = np.sum(squares, axis=0)
@@ -225,7 +225,9 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
         0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units
     )
     unknown = np.minimum(unknown, length * units)
-    size = variance_component(excess**2, noise + unknown, units, prior_value, _WORTH, _LIMITS)
+    size = variance_component(
+        excess**2, noise + unknown, units, prior_value, _PRIOR_N_ENTRIES, _SQUARED_SIZE_LIMITS
+    )
     prior = unknown + size * units
     share = prior / (prior + noise)
     posterior_mean, noise_seen = weight_left * np.diag(before) + excess * share, share**2 * noise
@@ -246,16 +248,20 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
 
 def _default_variance(first_noise, units):
     """``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
-    hidden = first_noise / (first_noise + _USUAL_HIDDEN * units)
+    hidden = first_noise / (first_noise + _PRIOR_SQUARED_SIZE_IF_HIDDEN * units)
     off = ~np.eye(len(units), dtype=bool)
-    return max(_USUAL, _USUAL_HIDDEN * float(hidden[off].mean())) if off.any() else _USUAL
+    return (
+        max(_PRIOR_SQUARED_SIZE, _PRIOR_SQUARED_SIZE_IF_HIDDEN * float(hidden[off].mean()))
+        if off.any()
+        else _PRIOR_SQUARED_SIZE
+    )
 
 
 def _unweighted(design, transform, prior_value):
     """Mean squares of rows as they are, given about what they should be by the second release."""
     noisy_squares = np.sum(transform * (design.second_moment @ transform), axis=0)
     noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
-    prior = (_OF_WEIGHTS * prior_value) ** 2
+    prior = (_WEIGHT_EFFECT_SD * prior_value) ** 2
     return np.maximum(
         prior_value + (noisy_squares - prior_value) * prior / (prior + noise),
         _LEAST_EIGENVALUE * prior_value,
@@ -319,7 +325,7 @@ def _of_noise(values, gathered, noise_seen):
         return 1.0
     # Those on the diagonal have noise of their own.
     excess = values @ values - noise_seen.sum() - (gathered @ gathered - np.trace(noise_seen))
-    return float(np.clip(excess / between, _LEAST_LEFT, 1.0))
+    return float(np.clip(excess / between, _LEAST_NOISE_SHARE, 1.0))
 
 
 def variance_factors(variances):
@@ -378,9 +384,9 @@ _LEAST_WEIGHT = 0.02
 # Of ``r_j``, at least.
 _SANDWICH_LEAST_SHARE = 0.05
 # Least factor by which draws become narrower in a direction.
-_NARROWEST = 0.6
+_LEAST_STRETCH = 0.6
 # Largest factor by which draws become wider in a direction.
-_WIDEST = 4.0
+_LARGEST_STRETCH = 4.0
 
 
 def varying_part(matrix, noise, records, curvature, largest=None):
@@ -461,7 +467,7 @@ def sandwich_factor_of(surrogate, varying, slopes):
     factor = cholesky(covariance)
     bread = solve(factor, inv(changed))
     values, vectors = eigh(bread @ variance @ bread.T)
-    wider = np.sqrt(np.clip(values, _NARROWEST**2, _WIDEST**2))
+    wider = np.sqrt(np.clip(values, _LEAST_STRETCH**2, _LARGEST_STRETCH**2))
     return factor @ (vectors * wider) @ solve(factor.T, vectors).T
 
 
@@ -483,11 +489,11 @@ _SCALES = np.array([0.003, 0.03, 0.1, 0.3])
 # Prior probabilities of these deviations.
 _SHARES = np.array([0.4, 0.15, 0.25, 0.2])
 # Prior deviation of the variance beyond that of the noisy sums, over that.
-_BEYOND = 0.5
+_PRIOR_SD_BEYOND_CLIP = 0.5
 # Least share of a variance that is left.
-_LEAST = 0.25
+_LEAST_VARIANCE_SHARE = 0.25
 # Of ``delta`` beyond the wide clip: what a variance allows at most, ``q / (4 T)``.
-_FARTHER = 0.25
+_BEYOND_CLIP_FACTOR = 0.25
 
 
 class HeavyTailCorrection(NamedTuple):
@@ -528,7 +534,7 @@ class HeavyTailCorrection(NamedTuple):
         """
         _, a, sigma = surrogate.residuals(u, np.log(deviations), self.point[None])
         law = clipped_normal(a[:, 0], sigma[:, 0], self.clip)
-        square = np.maximum(self.square, _LEAST * law.square)
+        square = np.maximum(self.square, _LEAST_VARIANCE_SHARE * law.square)
         of_sampling = self.weight * square / surrogate.n_samples
         noise_variance = self.mean_noise**2 + of_sampling
         off = self.mean - law.mean
@@ -537,21 +543,24 @@ class HeavyTailCorrection(NamedTuple):
         share = variance / (variance + noise_variance)
         # The releases share the sampling error; do not count it twice.
         delta_variance = share * (noise_variance + (1.0 - share) * of_sampling)
-        delta_variance += (_FARTHER * heavy * square / self.clip) ** 2
+        delta_variance += (_BEYOND_CLIP_FACTOR * heavy * square / self.clip) ** 2
         # Post-processing.
         delta = share * off + np.sqrt(delta_variance) * random.normal(size=len(u))
         return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
 
     def _squares(self, off, squares, random):
         """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
-        prior_variance, noise_variance = (_BEYOND * squares) ** 2, self.square_noise**2
+        prior_variance, noise_variance = (
+            (_PRIOR_SD_BEYOND_CLIP * squares) ** 2,
+            self.square_noise**2,
+        )
         share = prior_variance / (prior_variance + noise_variance)
         odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise_variance, 1e3))
         # Post-processing.
         is_off = random.random(size=off.size) * (1.0 + odds) > 1.0
         # Post-processing.
         beyond = share * off + np.sqrt(share * noise_variance) * random.normal(size=off.size)
-        return np.maximum(squares + is_off * beyond, _LEAST * squares)
+        return np.maximum(squares + is_off * beyond, _LEAST_VARIANCE_SHARE * squares)
 
     def _scale(self, off, noise_variance, square, heavy, random):
         """``h_j`` for every draw, at random as probable as it is given what was seen."""
@@ -565,11 +574,11 @@ class HeavyTailCorrection(NamedTuple):
 
 
 # How much rows that are not normal may change a noisy sum, relative to what clips take from it.
-_OF_SHAPE = 0.25
+_SHAPE_ERROR = 0.25
 # Relative error of a mean square, as errors are not quite normal.
-_OF_ERRORS = 0.02
+_MEAN_SQUARE_ERROR = 0.02
 # Relative error of its excess over the last one, as rows are not normal.
-_OF_ROWS = 0.1
+_EXCESS_ERROR = 0.1
 
 
 class NoisySum(NamedTuple):
@@ -648,7 +657,7 @@ class NormalSurrogate(WithPrior):
         """The number of coordinates, the first ones, that prior scales multiply."""
         return self.curvature.size
 
-    def likelihood(self, points):
+    def negative_log_likelihood(self, points):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""
         u, log_s = points[:, :-1], points[:, -1]
         away = (log_s - np.log(self.prior_median)) / self.log_sd
@@ -671,7 +680,7 @@ class NormalSurrogate(WithPrior):
         variance = np.maximum(d**2 @ self.squares - a**2, 0.0)
         return d, a, np.sqrt(np.exp(2.0 * log_s)[:, None] + variance)
 
-    def _pulled(self, d, a, sigma, log_s, by_a, by_sigma):
+    def _vjp(self, d, a, sigma, log_s, by_a, by_sigma):
         """The gradient by a point of what depends on ``a`` and ``sigma`` of all noisy sums."""
         by_variance = by_sigma / (2.0 * sigma)
         gradient = np.empty((len(d), self.mean.size + 1))
@@ -687,7 +696,9 @@ class NormalSurrogate(WithPrior):
             np.array(part) for part in zip(*self.mean_squares, strict=True)
         )
         squares = np.maximum(values, 0.0)
-        error = _OF_ERRORS * squares + _OF_ROWS * np.maximum(squares - squares[-1], 0.0)
+        error = _MEAN_SQUARE_ERROR * squares + _EXCESS_ERROR * np.maximum(
+            squares - squares[-1], 0.0
+        )
         sampling = np.maximum(values, noises) * np.sqrt(2.0 / self.n_samples)
         return points, clips, values, np.sqrt(noises**2 + error**2 + sampling**2)
 
@@ -698,7 +709,7 @@ class NormalSurrogate(WithPrior):
         off = (law.square - values) / deviations
         by = off / deviations
         by_a, by_sigma = by * law.square_by_mean, by * law.square_by_deviation
-        return 0.5 * np.sum(off**2, axis=1), self._pulled(d, a, sigma, log_s, by_a, by_sigma)
+        return 0.5 * np.sum(off**2, axis=1), self._vjp(d, a, sigma, log_s, by_a, by_sigma)
 
     @cached_property
     def _noisy_sum_arrays(self):
@@ -716,7 +727,7 @@ class NormalSurrogate(WithPrior):
         x = n * c[..., None] * d
         r = values - c[..., None] * scores - n * (e - c * a)[..., None] * m
         unclipped = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
-        of_shape = (_OF_SHAPE * (1.0 - c)) ** 2
+        of_shape = (_SHAPE_ERROR * (1.0 - c)) ** 2
         cc = c[:, :, None] * c[:, None, :]
         blocks = (n * s2[:, None] * f)[..., None, None] * cc[:, None]
         diagonal = noises**2 + n * unclipped[:, None] * f[:, None]
@@ -734,13 +745,13 @@ class NormalSurrogate(WithPrior):
         by_seen = 2.0 * w_own * of_shape[..., None] * scores - c[..., None] * alpha
         by_own = n * (w_own @ f) * (unclipped > 0)
         by_c = np.sum(by_x * d - alpha * scores, axis=2) + 2.0 * np.einsum("bkl,bl->bk", by_cc, c)
-        by_c -= 2.0 * _OF_SHAPE**2 * (1.0 - c) * np.sum(w_own * scores**2, axis=2)
+        by_c -= 2.0 * _SHAPE_ERROR**2 * (1.0 - c) * np.sum(w_own * scores**2, axis=2)
         by_c -= 2.0 * by_own * c * sigma**2 + by_h * a
         by_e = by_h - 2.0 * by_own * e
         by_a = by_own * law.square_by_mean + by_e * c + by_c * law.slope_by_mean - by_h * c
         by_sigma = by_own * (law.square_by_deviation - 2.0 * c**2 * sigma)
         by_sigma += by_e * law.mean_by_deviation + by_c * law.slope_by_deviation
-        gradient = self._pulled(d, a, sigma, log_s, by_a, by_sigma)
+        gradient = self._vjp(d, a, sigma, log_s, by_a, by_sigma)
         gradient[:, :-1] += np.sum(c[..., None] * by_x + n * f * by_seen, axis=1)
         gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(1, 2))
         return energy, gradient, square
@@ -766,7 +777,7 @@ class NormalSurrogate(WithPrior):
         for k, deviation in enumerate(deviations):
             by_a = np.where(np.arange(len(clips)) == k, law.square_by_mean, 0.0)
             by_sigma = np.where(np.arange(len(clips)) == k, law.square_by_deviation, 0.0)
-            slope = self._pulled(d, a, sigma, log_s, by_a, by_sigma)[0] / deviation
+            slope = self._vjp(d, a, sigma, log_s, by_a, by_sigma)[0] / deviation
             matrix = matrix + np.outer(slope, slope)
         if self.noisy_sums:
             matrix[np.arange(u.size), np.arange(u.size)] += self._noisy_sum_information(u, log_s)
@@ -810,7 +821,7 @@ class NormalSurrogate(WithPrior):
         v = v + self.posterior_variance[:, None, None] * (x @ x.T)
         x = n * c[:, None] * d[0] * np.sqrt(self.diagonal_variance)
         v += np.einsum("ki,li->ikl", x, x)
-        of_shape = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
+        of_shape = ((_SHAPE_ERROR * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
         v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + of_shape
         return c, errors, v
 

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from ...privacy.cost import PrivacyCost
 from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
-from .sensitivity import FREE, free_curvature, joint_multiplier, residual_mu_squared
+from .sensitivity import FREE_SQUARE_RATIO, free_curvature, joint_multiplier, residual_mu_squared
 
 MOMENT_SHARE = 0.19
 LABEL_SHARE = 0.41
@@ -34,7 +34,7 @@ SCORE_SHARE = 0.40
 # Number of points at which scores are released.
 N_RELEASES = 8
 # Ratio of the shares of one score and the one before.
-GROWTH = 1.3
+SCORE_GROWTH = 1.3
 # Numbers, from 0, of the scores with which curvatures are released.
 CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
@@ -53,9 +53,9 @@ INVISIBLE = 1.5
 # Standard deviation of a column that is spread evenly over its bounds, over half their width.
 EVEN_DEVIATION = 3.0**-0.5
 # For the expected width: the share of a squared curvature that is not known if noise drowns its release.
-_UNKNOWN = 0.5
+_HIDDEN_CURVATURE_SHARE = 0.5
 # Share of the prior's precision below which it does not show in predictions that a scale is learnt.
-_LITTLE = 0.1
+_NEGLIGIBLE_PRIOR_SHARE = 0.1
 # Number of draws beyond which a plan warns of memory.
 _MANY_DRAWS = 50_000
 # With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
@@ -194,7 +194,7 @@ class NoiseAwarePlan(Plan):
         multiplier = _total_mu_squared(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(sensitivity_factor) * norm**2 * family.slope_bound * multiplier
         visible = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
-        variance = (data + noise) / (1.0 - 1.0 / (visible + 1.0 / _UNKNOWN))
+        variance = (data + noise) / (1.0 - 1.0 / (visible + 1.0 / _HIDDEN_CURVATURE_SHARE))
         prior *= length
         return data, data * (data / variance), prior
 
@@ -202,7 +202,7 @@ class NoiseAwarePlan(Plan):
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
         found, (_, learnt, prior) = super().warnings, self._mu_squared
-        if self.budget.is_private and learnt < _LITTLE * prior:
+        if self.budget.is_private and learnt < _NEGLIGIBLE_PRIOR_SHARE * prior:
             found += (self._noise_dominates(),)
         else:
             found += hidden_columns_warning(self)
@@ -253,7 +253,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     -------
     plan : NoiseAwarePlan
     """
-    growth = GROWTH ** np.arange(N_RELEASES)
+    growth = SCORE_GROWTH ** np.arange(N_RELEASES)
     shares = SCORE_SHARE * growth / growth.sum()
 
     def multiplier(share):
@@ -344,8 +344,8 @@ def _density(x):
 
 
 # Deviations in units of clips, and the mean squares that belong to them.
-_DEVIATIONS = np.geomspace(0.01, 10.0, 400)
-_SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
+_SDS_PER_CLIP = np.geomspace(0.01, 10.0, 400)
+_SQUARES = clipped_normal(0.0, _SDS_PER_CLIP, 1.0).square
 
 
 def deviation_of(square, clip):
@@ -354,7 +354,7 @@ def deviation_of(square, clip):
     It is at most ten clips, as that mean tells little more.
     """
     place = np.searchsorted(_SQUARES, square / clip**2)
-    return clip * _DEVIATIONS[np.minimum(place, _DEVIATIONS.size - 1)]
+    return clip * _SDS_PER_CLIP[np.minimum(place, _SDS_PER_CLIP.size - 1)]
 
 
 # How to share a budget among releases, and where to clip, from public numbers: a recursion of errors.
@@ -381,9 +381,9 @@ _RATIOS = (2.0, 4.0)
 # Largest ``K^2`` over that mean square.
 _MOST_CLIPPING = 24.0
 # Relative growth of the expected error up to which clips are widened, both, and then ``K`` alone.
-_TOLERANCE = 0.03
+_CLIPPING_TOLERANCE = 0.03
 # Largest share of the curvature that may be unknown where ``K`` alone is widened.
-_MOST_UNKNOWN = 0.001
+_MOST_UNKNOWN_CURVATURE = 0.001
 # Share of the budget for all sizes before the first noisy sum.
 MEAN_SQUARE_SHARE = 0.01
 # Candidates for the share of the second moment.
@@ -399,7 +399,7 @@ ERRORS = 0.05
 # Typical deviation of responses, over their bound.
 _RESPONSES = 1.0 / 3.0
 # The part of the second moment's noise that the curvature inherits from it.
-_OF_MOMENT = 3.0
+_MOMENT_NOISE_PART = 3.0
 # Clips over the residuals' deviation.
 _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
@@ -412,7 +412,7 @@ _WIDE_CLIP_SHARE = 0.08
 # Least wide clip, over the residuals' deviation.
 _LEAST_WIDE_CLIP = 3.5
 # Noise on that mean that is aimed at, over its sampling deviation.
-_OF_SAMPLING = 0.5
+_NOISE_OVER_SAMPLING_SD = 0.5
 # Largest noise on that mean, over the residuals' deviation, for which it is released.
 _MOST_WIDE_CLIP_NOISE = 0.25
 # Prefer a wide clip only if the released moment has at most 10% noise.
@@ -469,7 +469,8 @@ def wide_clip(n_samples, multiplier, sensitivity_factor):
         As for `share_budget`.
     """
     return max(
-        _LEAST_WIDE_CLIP, _OF_SAMPLING * math.sqrt(n_samples) / (sensitivity_factor * multiplier)
+        _LEAST_WIDE_CLIP,
+        _NOISE_OVER_SAMPLING_SD * math.sqrt(n_samples) / (sensitivity_factor * multiplier),
     )
 
 
@@ -505,11 +506,13 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
         (n_samples, length, mu, sensitivity_factor),
         ERRORS * math.sqrt(length / n_samples),
     )
-    most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
+    most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (
+        1.0 + _CLIPPING_TOLERANCE
+    )
     for way in wider:
         is_drowned = bool(shares.meat) and _noise_of_meat(*known, way) > _LITTLE_NOISE
         if way.matrices > way.rows:
-            is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN
+            is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN_CURVATURE
         if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
             break
         clippings = way
@@ -550,7 +553,7 @@ def _noise_of_meat(n_samples, length, mu, sensitivity_factor, clippings):
 
 def _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares):
     """``rho^2``."""
-    each = shares.curvature / clippings.matrices**2 + shares.moment / _OF_MOMENT**2
+    each = shares.curvature / clippings.matrices**2 + shares.moment / _MOMENT_NOISE_PART**2
     return min(length**3 / (2.0 / sensitivity_factor * (mu * n_samples) ** 2 * each), 1.0)
 
 
@@ -588,7 +591,7 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 # How many sizes of responses are released before the first noisy sum.
 N_MEAN_SQUARES = 2
 # What squares cost, relative to sums, where they are not free.
-_OF_SQUARE = 0.05
+_SQUARE_COST_RATIO = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
 _UNINFORMATIVE_ERROR = 0.25
 
@@ -724,8 +727,8 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
-    of_square = FREE * (1.0 - 1e-9) if replaces else _OF_SQUARE
-    of_sum = 1.0 if replaces else 1.0 / (1.0 + _OF_SQUARE)
+    of_square = FREE_SQUARE_RATIO * (1.0 - 1e-9) if replaces else _SQUARE_COST_RATIO
+    of_sum = 1.0 if replaces else 1.0 / (1.0 + _SQUARE_COST_RATIO)
 
     def pair(share):
         return multiplier(of_sum * share), multiplier(of_sum * of_square * share)
@@ -792,7 +795,7 @@ _CURVATURE = 0.12
 # with little.
 _N_SUMS = 4
 # Ratio of the shares of one noisy sum and the one before.
-_GROWTH = 1.5
+_COUNT_SUM_GROWTH = 1.5
 # Slope of the clipped residual where counts are about 1.
 _SLOPE = 0.75
 # Clip where counts are about 1.
@@ -802,12 +805,12 @@ _YES = 1.0
 # Expected error of logits at which little is learnt.
 _UNINFORMATIVE_LOGIT_ERROR = 0.5
 # Noise of the curvature, relative to its typical eigenvalue, that hides which columns vary together.
-_HIDDEN = 1.0
+_HIDDEN_CURVATURE_RATIO = 1.0
 
 
 def share_for_counts(n_samples, length, mu, sensitivity_factor):
     """`Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
-    noisy_sums = [_GROWTH**k for k in range(_N_SUMS)]
+    noisy_sums = [_COUNT_SUM_GROWTH**k for k in range(_N_SUMS)]
     share_left = (1.0 - MEAN_SQUARE_SHARE - _MOMENT - _CURVATURE) / sum(noisy_sums)
     shares = Shares(
         _MOMENT, _CURVATURE, MEAN_SQUARE_SHARE, 0.0, tuple(share_left * x for x in noisy_sums)
@@ -865,7 +868,7 @@ class ClippedCountsPlan(ClippedResidualsPlan):
                 "yes. For yes or no take DPBayesianLogisticRegression; for counts set max_count to a public "
                 "number that few of them reach.",
             )
-        if self.noise_of_rows > _HIDDEN and not self.is_drowned:
+        if self.noise_of_rows > _HIDDEN_CURVATURE_RATIO and not self.is_drowned:
             found += (
                 f"noise hides how columns vary together, in {self.n_samples:,} rows at "
                 f"epsilon={self.budget.epsilon:g}: if a few directions have most of their variance, "

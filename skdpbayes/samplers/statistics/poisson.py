@@ -20,7 +20,7 @@ from scipy.special import softmax
 from ..._linalg import eigh, inv, solve
 from ...models.families.poisson import drawn
 from .dispersion import (
-    USUAL,
+    PRIOR_DISPERSION,
     Dispersion,
     clipped_count,
     dispersion_given,
@@ -44,7 +44,7 @@ from .prior import Prior, WithPrior
 
 
 # Logit of the first node.
-FIRST = -12.0
+FIRST_NODE = -12.0
 # Distance of two nodes.
 _DISTANCE = 0.02
 # Number of bisections.
@@ -81,8 +81,8 @@ def centre_for(clip, dispersion, largest):
     clip, dispersion, largest : float
         As for `clipped_count`; the clip is at least 1, so that the equation has one solution.
     """
-    last = max(np.log(2.0 * largest), FIRST + 1.0)
-    nodes = np.linspace(FIRST, last, int(np.ceil((last - FIRST) / _DISTANCE)) + 1)
+    last = max(np.log(2.0 * largest), FIRST_NODE + 1.0)
+    nodes = np.linspace(FIRST_NODE, last, int(np.ceil((last - FIRST_NODE) / _DISTANCE)) + 1)
     low, high = np.zeros(nodes.size), np.full(nodes.size, float(largest))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
@@ -102,7 +102,7 @@ def centre_for(clip, dispersion, largest):
 # Least clip: with a smaller one, a count of 1 would be reduced, too, where most are 0.
 LEAST_CLIP = 1.0
 # Least clip in deviations of residuals, as a noisy sum far from the mode should tell how far it is.
-_LEAST_DEVIATIONS = 1.0
+_LEAST_CLIP_IN_SDS = 1.0
 # Number of clips that are tried.
 _N_CLIPS = 40
 
@@ -122,7 +122,7 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
     leaning : callable or None, default=None
         Maps a clip to ``b``.
     """
-    least = max(LEAST_CLIP, _LEAST_DEVIATIONS * float(np.std(counts - centres)))
+    least = max(LEAST_CLIP, _LEAST_CLIP_IN_SDS * float(np.std(counts - centres)))
     clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
     psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
     variances = (noise_per_clip * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
@@ -151,15 +151,15 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
 
 
 # Prior median of ``k^2``.
-_USUAL = 0.04
+_PRIOR_MEDIAN_SQUARED_SIZE = 0.04
 # Prior deviation of ``log k^2``.
-_SPREAD = 2.0
+_PRIOR_LOG_SD_SQUARED_SIZE = 2.0
 # Grid for ``k^2``.
 _SIZES = np.geomspace(0.0004, 4.0, 41)
 # Largest prior deviation of ``b``.
-_OF_LEVEL = 1.0
+_LARGEST_LEVEL_SD = 1.0
 # Prior deviation of the factor of ``M``.
-_OF_MEAN = 0.2
+_MEAN_FACTOR_SD = 0.2
 # Least ``b``.
 _LEAST_LEVEL = 0.1
 # Least eigenvalue, relative to the mean: smaller ones are drowned in noise.
@@ -167,12 +167,12 @@ _LEAST_EIGENVALUE = 1e-3
 # Least entry of ``f``, relative to the mean.
 _LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
-_POSITIVE = 0.25
+_LARGEST_UNKNOWN_ENTRY = 0.25
 # Prior deviation of the weight of records, as rows are not normal.
-_OF_WEIGHTS = 0.2
+_WEIGHT_SD = 0.2
 # Limits of the relative excess of that weight.
-_OF_SHARE = (-0.5, 1.0)
-_TINY = 1e-12
+_WEIGHT_EXCESS_LIMITS = (-0.5, 1.0)
+_LEAST_POSITIVE = 1e-12
 
 
 class CountCurvature(NamedTuple):
@@ -206,9 +206,14 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
         As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
     """
     parts = np.stack([flat.ravel(), varying.ravel()])
-    scale_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
+    scale_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _LEAST_POSITIVE)
     # No part has a precision of 0, and that of the mean is 0 without a constant.
-    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(scale_variance, _OF_LEVEL**2), _TINY)])
+    precision = np.diag(
+        [
+            _MEAN_FACTOR_SD**-2.0,
+            1.0 / max(min(scale_variance, _LARGEST_LEVEL_SD**2), _LEAST_POSITIVE),
+        ]
+    )
     off = (matrix - flat - varying).ravel()
     of_noise = noise_scale**-2.0
     change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
@@ -247,7 +252,7 @@ def _size(squares, known, units):
     pairs = np.triu_indices(len(units))
     variances = known[pairs] + _SIZES[:, None] * units[pairs]
     logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
-    logs -= 0.5 * (np.log(_SIZES / _USUAL) / _SPREAD) ** 2
+    logs -= 0.5 * (np.log(_SIZES / _PRIOR_MEDIAN_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE) ** 2
     return softmax(logs) @ _SIZES
 
 
@@ -263,8 +268,8 @@ def share_given(moment, unknown, matrix, noise_scale):
     """
     trace = np.trace(moment)
     hidden = (np.trace(unknown) + len(moment) * noise_scale**2) / trace**2
-    off = np.clip(np.trace(matrix) / trace - 1.0, *_OF_SHARE)
-    return float(1.0 + off * _OF_WEIGHTS**2 / (_OF_WEIGHTS**2 + hidden))
+    off = np.clip(np.trace(matrix) / trace - 1.0, *_WEIGHT_EXCESS_LIMITS)
+    return float(1.0 + off * _WEIGHT_SD**2 / (_WEIGHT_SD**2 + hidden))
 
 
 def curvature_given(moment, unknown):
@@ -278,7 +283,7 @@ def curvature_given(moment, unknown):
     f, units = _units(moment)
     values, basis = eigh(moment)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    posterior_variance = _cut(unknown, units) + _USUAL * units
+    posterior_variance = _cut(unknown, units) + _PRIOR_MEDIAN_SQUARED_SIZE * units
     return CountCurvature(basis, values, *variance_factors(turned(posterior_variance, basis)))
 
 
@@ -292,7 +297,10 @@ def _units(matrix):
 def _cut(unknown, units):
     """``U``."""
     length = len(unknown)
-    return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
+    return np.minimum(
+        unknown,
+        units * (_LARGEST_UNKNOWN_ENTRY + (length - _LARGEST_UNKNOWN_ENTRY) * np.eye(length)),
+    )
 
 
 # Rows that stand for those of a table, their exposures, and what a noisy sum sees of them.
@@ -303,15 +311,15 @@ def _cut(unknown, units):
 
 
 # Logits are cut here: means are large enough to be clipped.
-_TOP = 30.0
+_LARGEST_LOGIT = 30.0
 # Counts for each row, where counts are simulated.
 _REPEATED = 8
 # The largest mean that counts fully for a curvature, relative to the average mean: others are clipped.
-_MOST = 2.0
+_LARGEST_RELATIVE_MEAN = 2.0
 # Rounds in which rows are moved until they have another moment.
 _ROUNDS = 4
 # Least variance that is moved, relative to the largest.
-_LEAST = 1e-9
+_LEAST_MOVED_VARIANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -358,7 +366,9 @@ class CountPopulation:
     def curvature(self, u):
         """The mean of ``a v min(m, 2 m') z z^T``, ``m`` being means at a point, ``m'`` their mean."""
         means = self.means(u)
-        factors = self.weights * np.minimum(means, _MOST * np.mean(self.weights * means))
+        factors = self.weights * np.minimum(
+            means, _LARGEST_RELATIVE_MEAN * np.mean(self.weights * means)
+        )
         return self._mean_product(factors)
 
     def _mean_product(self, factors):
@@ -395,7 +405,7 @@ class CountPopulation:
         means, slopes = looked_up(self.logits(u), centres, tables)
         return self.size * self.share * (means * self.weights) @ self.rows, slopes
 
-    def pulled(self, by_f, slopes):
+    def vjp(self, by_f, slopes):
         """Gradients by points of what has the gradients ``by_f`` by ``f_k``."""
         factors = np.sum((by_f @ self.rows.T) * slopes, axis=1) * self.weights
         return self.size * self.share * factors @ self.rows
@@ -420,7 +430,7 @@ class CountPopulation:
         """
         # Post-processing.
         normal = generator.standard_normal((_REPEATED, len(self.rows)))
-        means = np.exp(np.minimum(self.logits(u) + deviations * normal, _TOP))
+        means = np.exp(np.minimum(self.logits(u) + deviations * normal, _LARGEST_LOGIT))
         # Post-processing.
         return np.minimum(drawn(means, dispersion, generator), self.largest), means
 
@@ -448,7 +458,7 @@ def _mean_and_root(moment, along, constant, power=0.5):
         mean = constant * of_constant / total
         covariance = moment * constant**2 / total - np.outer(mean, mean)
     values, vectors = eigh(covariance)
-    used = values > _LEAST * values[-1]
+    used = values > _LEAST_MOVED_VARIANCE * values[-1]
     return mean, (vectors[:, used] * values[used] ** power) @ vectors[:, used].T
 
 
@@ -524,7 +534,7 @@ class CountSurrogate(WithPrior):
         """The noisy sums less those at their points, in the basis."""
         return (self.values - self.origins) @ self.curvature.basis
 
-    def likelihood(self, u):
+    def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, length)."""
         curvature, turn = self.curvature, self.curvature.basis
         f, slopes = self.synthetic_design.seen(u, self.centres, self.tables)
@@ -538,7 +548,7 @@ class CountSurrogate(WithPrior):
             curvature.diagonal_variance,
         )
         by_changed = by_x / curvature.values - by_r
-        return energy, self.synthetic_design.pulled(by_changed @ turn.T, slopes)
+        return energy, self.synthetic_design.vjp(by_changed @ turn.T, slopes)
 
     def information(self, u):
         """The curvature of the potential at one point, taking variances to be fixed."""
@@ -564,21 +574,21 @@ class CountSurrogate(WithPrior):
 
 
 # Number of the last noisy sums that the posterior is given: earlier ones say little.
-_USED = 4
+_N_SUMS_USED = 4
 # Number of the last noisy sums that the dispersion is given.
-_OF_DISPERSION = 2
+_N_SUMS_FOR_DISPERSION = 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
-_LARGEST_DOUBT = 1.5
+_LARGEST_LOGIT_SD = 1.5
 # By how much noisy sums far from the mode may be off, relative to the change that they see.
-_OF_SHAPE = 0.1
+_SHAPE_ERROR = 0.1
 # Number of rows of the synthetic design that are used where results need not be exact.
-_FEW = 200
+_N_FEWER_ROWS = 200
 # The same where results need be even less exact.
-_FEWER = 64
+_N_FEWEST_ROWS = 64
 # Least weight of a row.
 _LEAST_WEIGHT = 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
-_CLOSE = 0.01
+_DISPERSION_TOLERANCE = 0.01
 
 
 class PosteriorState:
@@ -609,7 +619,7 @@ class PosteriorState:
         self.synthetic_design, self.unknown, self.transform = synthetic_design, unknown, transform
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
-        self.scales, self.dispersion = prior.prior_mode, USUAL
+        self.scales, self.dispersion = prior.prior_mode, PRIOR_DISPERSION
         self.noisy_sums, self._tables = [], {}
         self._learn_curvature()
 
@@ -636,17 +646,17 @@ class PosteriorState:
         """The posterior deviations of the synthetic design's logits."""
         covariance, rows = inv(self.settled.information(self.start)), self.synthetic_design.rows
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
+        return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_LOGIT_SD)
 
     def _dispersion(self):
         synthetic_design, margins = self.synthetic_design, [self.histogram]
         # Post-processing.
         normal = np.random.default_rng(2).standard_normal(len(synthetic_design.rows))
         logits = synthetic_design.logits(self.start) + normal * self._deviations()
-        step = max(1, len(logits) // _FEWER)
+        step = max(1, len(logits) // _N_FEWEST_ROWS)
         some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
         n = synthetic_design.size * len(synthetic_design.rows)
-        for noisy_sum in self.noisy_sums[-_OF_DISPERSION:]:
+        for noisy_sum in self.noisy_sums[-_N_SUMS_FOR_DISPERSION:]:
             along = None
             if self.constant:
                 w = inv(self.transform)[:, -1] / self.constant
@@ -678,7 +688,7 @@ class PosteriorState:
     def some_logits(self):
         """Logits at the mode of some rows, whose law is that of all."""
         logits = np.sort(self.synthetic_design.logits(self.start))
-        step = max(1, len(logits) // _FEWER)
+        step = max(1, len(logits) // _N_FEWEST_ROWS)
         return logits[step // 2 :: step]
 
     def clip(self, noise_per_clip):
@@ -713,7 +723,7 @@ class PosteriorState:
     def _leaning(self, clip, centres):
         """The error of one record's noisy sum, because the dispersion is not fully known."""
         synthetic_design = self.synthetic_design
-        some = slice(None, None, max(1, len(synthetic_design.rows) // _FEW))
+        some = slice(None, None, max(1, len(synthetic_design.rows) // _N_FEWER_ROWS))
         rows, weights = synthetic_design.rows[some], synthetic_design.weights[some]
         means = np.exp(np.minimum(synthetic_design.logits(self.start)[some], 30.0))
         ends = [
@@ -724,7 +734,7 @@ class PosteriorState:
 
     def surrogate(self):
         """The posterior given the last noisy sums."""
-        noisy_sums, synthetic_design = self.noisy_sums[-_USED:], self.synthetic_design
+        noisy_sums, synthetic_design = self.noisy_sums[-_N_SUMS_USED:], self.synthetic_design
         centres = np.array([synthetic_design.logits(noisy_sum.point) for noisy_sum in noisy_sums])
         tables = np.array([self._table(noisy_sum) for noisy_sum in noisy_sums])
         origins = [
@@ -734,7 +744,7 @@ class PosteriorState:
         scores, _ = synthetic_design.seen(self.start[None], centres, tables)
         away = (scores[0] - origins) @ self.curvature.basis
         blocks, centre = self._blocks(noisy_sums), np.arange(len(noisy_sums))
-        blocks[:, centre, centre] += (_OF_SHAPE * away.T) ** 2
+        blocks[:, centre, centre] += (_SHAPE_ERROR * away.T) ** 2
         return CountSurrogate(
             synthetic_design=synthetic_design,
             curvature=self.curvature,
@@ -750,14 +760,18 @@ class PosteriorState:
 
     def _table(self, noisy_sum):
         """The table of a noisy sum's clipped means, which is kept as long as dispersions are close."""
-        key = noisy_sum.clip, noisy_sum.noise, round(math.log(self.dispersion.value) / _CLOSE)
+        key = (
+            noisy_sum.clip,
+            noisy_sum.noise,
+            round(math.log(self.dispersion.value) / _DISPERSION_TOLERANCE),
+        )
         if key not in self._tables:
             synthetic_design = self.synthetic_design
             self._tables[key] = tabulated(
                 synthetic_design.logits(noisy_sum.point),
                 noisy_sum.centre(synthetic_design.logits(noisy_sum.point)),
                 noisy_sum.clip,
-                math.exp(key[-1] * _CLOSE),
+                math.exp(key[-1] * _DISPERSION_TOLERANCE),
                 synthetic_design.largest,
             )
         return self._tables[key]

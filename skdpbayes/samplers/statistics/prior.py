@@ -48,11 +48,11 @@ class SplitLogNormal(NamedTuple):
         return -0.5 * away**2
 
 
-_OF_COEFFICIENTS = SplitLogNormal(1.2, 0.7, 1.4)
+_COEFFICIENT_SCALE_PRIOR = SplitLogNormal(1.2, 0.7, 1.4)
 # Relative to the family's default, which is narrow, or to what is given if that is larger.
-_OF_INTERCEPT = SplitLogNormal(2.0, 0.7, 0.8)
+_INTERCEPT_SCALE_PRIOR = SplitLogNormal(2.0, 0.7, 0.8)
 # Prior of coefficients' scales in predictions.
-_IN_PREDICTIONS = SplitLogNormal(1.2, 0.7, 0.7)
+_PREDICTIVE_SCALE_PRIOR = SplitLogNormal(1.2, 0.7, 0.7)
 # Share of the wider prior in predictions.
 _AS_ABOVE = 0.2
 
@@ -91,7 +91,7 @@ class Group:
         cls,
         precision: np.ndarray,
         rank: int,
-        law: SplitLogNormal = _OF_COEFFICIENTS,
+        law: SplitLogNormal = _COEFFICIENT_SCALE_PRIOR,
         narrow: SplitLogNormal | None = None,
     ) -> Self:
         """A group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
@@ -150,8 +150,8 @@ class Prior:
     def energy(self, u):
         """The negative log density and its gradient, for ``u`` of shape (n_points, n)."""
         precisions, starts, halves = self._lines
-        pulled = (u @ precisions).reshape(len(u), len(self.groups), -1)
-        squares = np.einsum("pi,pgi->pg", u, pulled)
+        gradients = (u @ precisions).reshape(len(u), len(self.groups), -1)
+        squares = np.einsum("pi,pgi->pg", u, gradients)
         terms = starts - squares[:, :, None] * halves
         # scipy's logsumexp takes most of its time for checks.
         top = terms.max(axis=2)
@@ -159,7 +159,7 @@ class Prior:
         np.exp(terms, out=terms)
         sums = terms.sum(axis=2)
         factors = 2.0 * np.einsum("pgt,gt->pg", terms, halves) / sums
-        return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, pulled)
+        return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, gradients)
 
     def importance_weights(self, u):
         """Weights of draws in predictions, of shape (n_draws,), which add up to one."""
@@ -177,12 +177,13 @@ class Prior:
 
 
 class WithPrior:
-    """Energies of a `likelihood` with a ``prior``, and the ``scales`` at which a mode is looked for."""
+    """Energies of a `negative_log_likelihood` with a ``prior``, and the ``scales`` at which a mode is looked
+    for."""
 
     prior: Prior
     scales: np.ndarray
 
-    def likelihood(self, u):
+    def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         raise NotImplementedError
 
@@ -193,15 +194,15 @@ class WithPrior:
 
     def energy(self, u):
         """The negative log density, up to a constant, and its gradient, prior scales integrated out."""
-        energy, gradient = self.likelihood(u)
-        of_prior, pulled = self.prior.energy(u)
-        return energy + of_prior, gradient + pulled
+        energy, gradient = self.negative_log_likelihood(u)
+        of_prior, prior_gradient = self.prior.energy(u)
+        return energy + of_prior, gradient + prior_gradient
 
     def potential(self, u):
         """The negative log density at ``scales``, up to a constant, and its gradient."""
-        energy, gradient = self.likelihood(u)
-        pulled = u @ self.prior.precision(self.scales)
-        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
+        energy, gradient = self.negative_log_likelihood(u)
+        prior_gradient = u @ self.prior.precision(self.scales)
+        return energy + 0.5 * np.sum(u * prior_gradient, axis=1), gradient + prior_gradient
 
 
 def prior_of(bounds, n_blocks, precisions, transform):
@@ -221,7 +222,10 @@ def prior_of(bounds, n_blocks, precisions, transform):
     if bounds.constant:
         parts = [slice(len(transform) - 1), slice(len(transform) - 1, None)]
     groups = []
-    laws = (_OF_COEFFICIENTS, _IN_PREDICTIONS), (_law_of_intercept(bounds, precisions[-1]),)
+    laws = (
+        (_COEFFICIENT_SCALE_PRIOR, _PREDICTIVE_SCALE_PRIOR),
+        (_law_of_intercept(bounds, precisions[-1]),),
+    )
     for part, is_learnt, own_laws in zip(parts, bounds.learns_scales, laws, strict=False):
         rows = transform[part]
         block = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
@@ -234,7 +238,7 @@ def prior_of(bounds, n_blocks, precisions, transform):
 
 def _law_of_intercept(bounds, precision):
     if not (bounds.constant and bounds.family):
-        return _OF_INTERCEPT
+        return _INTERCEPT_SCALE_PRIOR
     given = bounds.constant * precision**-0.5
     scale_ratio = max(1.0, bounds.family.intercept_scale / given)
-    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * scale_ratio)
+    return _INTERCEPT_SCALE_PRIOR._replace(mode=_INTERCEPT_SCALE_PRIOR.mode * scale_ratio)

@@ -77,7 +77,7 @@ from .plan import (
     moment_geometry,
 )
 from .poisson import (
-    FIRST,
+    FIRST_NODE,
     Centre,
     CountPosterior,
     PosteriorState,
@@ -94,7 +94,7 @@ from .sensitivity import joint_multiplier, noise_factor, residual_mu_squared
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
 # Largest rounding inflation for which we sum Hessians in the original coordinates.
-_EARLY = 1.0 + 2.0**-10
+_EARLY_SUM_INFLATION = 1.0 + 2.0**-10
 # How many rounds look for the likeliest prior scales before each noisy sum.
 _LOGISTIC_ROUNDS = 3
 
@@ -147,11 +147,11 @@ class LogisticReleases:
         self.family = plan.family
         self.noisy_sums, self.curvatures = [], []
         self._release_moment()
-        self.target = map_records(reweighted, target, *self._own, in_place=True)
+        self.target = map_records(reweighted, target, *self._whitening_and_norm, in_place=True)
         advance()
 
     @property
-    def _own(self):
+    def _whitening_and_norm(self):
         """Coordinates, and the norm of records in them."""
         return self.coordinates.transform, self.coordinates.norm
 
@@ -195,7 +195,7 @@ class LogisticReleases:
 
     def release_label_sum(self):
         """Release the sum of weighted labels, which is minus the gradient at zero."""
-        family, (transform, norm) = self.family, self._own
+        family, (transform, norm) = self.family, self._whitening_and_norm
         zero = np.zeros((family.n_blocks, len(transform)))
         gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
         sensitivity_factor = self.plan.budget.sensitivity_factor * self.max_weight
@@ -213,7 +213,7 @@ class LogisticReleases:
 
     def release(self, point, multiplier, curvature_multiplier=None):
         """Release the score at ``point``, and a curvature if it is wanted."""
-        family, (transform, norm) = self.family, self._own
+        family, (transform, norm) = self.family, self._whitening_and_norm
         sensitivity_factor = self.plan.budget.sensitivity_factor
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
@@ -247,7 +247,7 @@ class LogisticReleases:
             self.coordinates.inflation(self.plan, theta, power=2),
         )
         # Curvatures in the coordinates of the rows take half the time.
-        early = wanted and of_matrix <= _EARLY
+        early = wanted and of_matrix <= _EARLY_SUM_INFLATION
         score, matrix = total(
             weighted_scores,
             self.target,
@@ -302,7 +302,7 @@ class LogisticReleases:
         """The posterior that all releases amount to."""
         settled = find_mode_and_scales(self.surrogate(), 2 * _LOGISTIC_ROUNDS)
         shift = deviations_in_common(self.target, self.family, settled.scales)
-        transform, norm = self._own
+        transform, norm = self._whitening_and_norm
         return LogisticPosterior(settled, transform, norm, shift)
 
 
@@ -540,7 +540,7 @@ _POISSON_ROUNDS = 3
 # How many counts stand for those of the histogram.
 _N_COUNTS = 4000
 # What rounding can do to an exponential, or between nodes, in units of that of an inner product.
-_OF_FUNCTION = 11.0
+_FUNCTION_ROUNDING = 11.0
 
 
 @single_threaded_blas()  # Blocks of rows are not worth more.
@@ -675,7 +675,7 @@ class PoissonReleases(RowReleases):
             Where logits are larger, or smaller than its opposite, functions stay.
         """
         longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
-        return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
+        return 2.0 * (longest + 3.0 * max(1.0, logit) + _FUNCTION_ROUNDING)
 
     def _reshaped(self, synthetic_design):
         """Release the weighted second moment, and return a population that has it, and what is not known."""
@@ -696,7 +696,7 @@ class PoissonReleases(RowReleases):
         theta, largest = transform @ point, self.family.max_count
         centre = centre_for(clip, self.state.dispersion.value, largest)
         reach = (
-            self._rounding_bound(theta, max(-FIRST, centre.nodes[-1]))
+            self._rounding_bound(theta, max(-FIRST_NODE, centre.nodes[-1]))
             * max(centre.largest, largest)
             / clip
         )
@@ -748,25 +748,25 @@ class PoissonReleases(RowReleases):
 # How many rounds look for the likeliest prior scales before each noisy sum.
 _NORMAL_ROUNDS = 3
 # How many of the last noisy sums the posterior is given: earlier ones add little.
-_USED = 4
+_N_SUMS_USED = 4
 # A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
 _SATURATED = 0.8
 # A first step leaves at least this share of the deviation of residuals.
-_LEAST_LEFT = 0.1
+_LEAST_RESIDUAL_SHARE = 0.1
 # Prior median of the errors' deviation, over the bound of responses.
-_USUAL = 0.1
+_PRIOR_ERROR_SD_RATIO = 0.1
 # Least clip, over the bound of responses.
 _LEAST_CLIP = 1e-6
 # A clip that cuts nothing, over the bound of responses.
-_FAR = 8.0
+_UNCLIPPED_RATIO = 8.0
 # How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
 _MOST_OF_POINT = 0.5
 # Prior deviation of the logarithm of the errors' deviation.
-_DOUBT = 1.5
+_PRIOR_LOG_SD = 1.5
 # The same where the deviation is given.
-_GIVEN = 1e-3
+_GIVEN_LOG_SD = 1e-3
 # Posterior deviations that are added where an upper bound on errors is wanted.
-_UPPER = 1.0
+_UPPER_SDS = 1.0
 # Largest logarithm of a deviation, whose square is then still a double.
 _LARGEST_LOG_DEVIATION = 300.0
 
@@ -810,8 +810,10 @@ class NormalReleases(RowReleases):
     def __init__(self, plan, target, generator, advance=lambda: None):
         family = plan.bounds.family
         self.bound = family.half_width
-        self.prior_median = _USUAL * self.bound if family.deviation is None else family.deviation
-        self.log_sd = _DOUBT if family.deviation is None else _GIVEN
+        self.prior_median = (
+            _PRIOR_ERROR_SD_RATIO * self.bound if family.deviation is None else family.deviation
+        )
+        self.log_sd = _PRIOR_LOG_SD if family.deviation is None else _GIVEN_LOG_SD
         self.noisy_sums, self.mean_squares, self.meat, self.heavy_tails = [], [], None, None
         super().__init__(plan, target, generator, advance, self.prior_median)
         self._release_curvature()
@@ -838,7 +840,7 @@ class NormalReleases(RowReleases):
 
     def _effective_clip(self, point, clip):
         """A clip as it works: one at the bound of responses cuts nothing at the origin."""
-        return _FAR * self.bound if clip >= self.bound and not np.any(point) else clip
+        return _UNCLIPPED_RATIO * self.bound if clip >= self.bound and not np.any(point) else clip
 
     def _note(self, point, clip, square, noise):
         clip = self._effective_clip(point, clip)
@@ -960,7 +962,9 @@ class NormalReleases(RowReleases):
         )
         slope = clipped_normal(0.0, sigma, noisy_sum.clip).slope * self.n_records * f
         step = slope * noisy_sum.value / (slope**2 + noisy_sum.noise**2 / sigma**2)
-        variance_left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
+        variance_left = max(
+            sigma**2 - self.curvature.squares @ step**2, (_LEAST_RESIDUAL_SHARE * sigma) ** 2
+        )
         points = np.array(
             [self.start, np.append(noisy_sum.point + step, 0.5 * math.log(variance_left))]
         )
@@ -977,7 +981,7 @@ class NormalReleases(RowReleases):
     def _residual_sd(self, settled):
         """The deviation that residuals have at the mode, from above."""
         variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
-        log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
+        log_s = settled.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.squares)
 
@@ -994,7 +998,7 @@ class NormalReleases(RowReleases):
             scales=self.scales,
             prior_median=self.prior_median,
             log_sd=self.log_sd,
-            noisy_sums=tuple(self.noisy_sums[-_USED:]),
+            noisy_sums=tuple(self.noisy_sums[-_N_SUMS_USED:]),
             mean_squares=tuple(self.mean_squares),
             start=self.start,
         )

@@ -30,7 +30,7 @@ from .plan import (
 LARGEST_LABELS_SIZE = 512
 
 
-def moment_size(bounds):
+def n_identified_coefficients(bounds):
     """Number of coefficients labels can tell apart, or None for a target of another kind."""
     if bounds.row_norm is None or not isinstance(bounds.family, NoiseAware.families):
         return None
@@ -39,7 +39,7 @@ def moment_size(bounds):
 
 def is_default_for_labels(bounds):
     """Whether a target is one that this is the default for."""
-    size = moment_size(bounds)
+    size = n_identified_coefficients(bounds)
     return size is not None and size <= DEFAULT_SIZE
 
 
@@ -60,7 +60,7 @@ def redrawn(released, n_draws, random_state):
     return draws.reshape(n_draws, *unit.shape) * unit
 
 
-def weighed(released, draws):
+def importance_weights_of(released, draws):
     """The importance weights in predictions of draws of a released posterior, in the units of the first."""
     unit = np.atleast_2d(released["coordinate_scale"])
     return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
@@ -108,7 +108,7 @@ class NoiseAware(Sampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, bounds, budget)
-        size = moment_size(bounds)
+        size = n_identified_coefficients(bounds)
         if size is None:
             raise ValueError(
                 f"sampler={self.name!r} is for logistic regression: take sampler='auto'."
@@ -149,7 +149,7 @@ class NoiseAware(Sampler):
         if "posterior" not in released:
             return None
         # Post-processing.
-        return weighed(released, draws)
+        return importance_weights_of(released, draws)
 
 
 # A posterior given noisy sums of clipped residuals: for numbers with unknown errors, and for counts.

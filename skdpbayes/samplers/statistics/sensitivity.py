@@ -20,9 +20,9 @@ _N_ANGLES = 4097
 # Number of lengths of ``m`` that are tried.
 _N_CENTRES = 33
 # Logit bound beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
-_FAR = 64.0
+_LARGEST_LOGIT_BOUND = 64.0
 # Factor that allows for rounding.
-_ROUNDING = 1.0 + 1e-9
+_ROUNDING_FACTOR = 1.0 + 1e-9
 
 
 def free_curvature(family):
@@ -76,8 +76,8 @@ def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation,
 
 def _mu_squared_of(score_multiplier, curvature_multiplier):
     return (
-        score_multiplier** -2.0,
-        0.0 if curvature_multiplier is None else curvature_multiplier** -2.0,
+        score_multiplier**-2.0,
+        0.0 if curvature_multiplier is None else curvature_multiplier**-2.0,
     )
 
 
@@ -108,8 +108,8 @@ def joint_mu_squared_at(family, logit_bound, replaces, score, curvature=0.0):
         squares = np.array([min(longest, 0.5 - even), longest])
         slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
         candidates = score * squares / (1.0 - even) + 4.0 * curvature * slopes
-        return min(anywhere, _ROUNDING * float(candidates.max()))
-    if not logit_bound < _FAR:
+        return min(anywhere, _ROUNDING_FACTOR * float(candidates.max()))
+    if not logit_bound < _LARGEST_LOGIT_BOUND:
         return anywhere
     # Records of norm C at all angles to the point; those that are shorter or longer move it less.
     cosines = np.linspace(0.0, 1.0, _N_ANGLES)
@@ -130,7 +130,7 @@ def joint_mu_squared_at(family, logit_bound, replaces, score, curvature=0.0):
     squares *= score
     squares += of_curvatures
     candidates = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
-    return min(anywhere, _ROUNDING * float(candidates.min()))
+    return min(anywhere, _ROUNDING_FACTOR * float(candidates.min()))
 
 
 def _longest(n_classes, logit_range):
@@ -157,7 +157,7 @@ def _longest(n_classes, logit_range):
 
 
 # The largest ``b / a`` at which squares add nothing if records are replaced.
-FREE = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
+FREE_SQUARE_RATIO = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
 
 
 def residual_mu_squared(residual_sum, mean_square, replaces):
@@ -172,4 +172,4 @@ def residual_mu_squared(residual_sum, mean_square, replaces):
     """
     if not replaces:
         return residual_sum + mean_square
-    return residual_sum + max(0.0, mean_square - FREE * residual_sum)
+    return residual_sum + max(0.0, mean_square - FREE_SQUARE_RATIO * residual_sum)

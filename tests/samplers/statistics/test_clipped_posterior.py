@@ -21,7 +21,7 @@ from skdpbayes.samplers.statistics.normal import (
     positive_inverse,
 )
 from skdpbayes.samplers.statistics.plan import (
-    _TOLERANCE,
+    _CLIPPING_TOLERANCE,
     ERRORS,
     NORMAL_CLIPPING,
     Clippings,
@@ -140,7 +140,7 @@ def test_gradients_are_derivatives(rng):
 
 def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
     """Tables of normal rows and errors: what clips take is in the mean, what sums share is not noise."""
-    monkeypatch.setattr("skdpbayes.samplers.statistics.normal._OF_SHAPE", 0.0)
+    monkeypatch.setattr("skdpbayes.samplers.statistics.normal._SHAPE_ERROR", 0.0)
     n, s, clips = 400, 0.5, (0.9, 0.6)
     mean, deviations = np.array([0.4, 0.0, 0.3]), np.array([1.0, 0.6, 0.0])
     truth, points = np.array([0.5, -0.3, 0.4]), np.array([[0.0, 0.3, 0.0], [0.3, -0.1, 0.5]])
@@ -196,7 +196,9 @@ def implied(surrogate, at):
             for noisy_sum, value in zip(surrogate.noisy_sums, values, strict=True)
         )
         fields = {name: getattr(surrogate, name) for name in NormalSurrogate.__dataclass_fields__}
-        return NormalSurrogate(**{**fields, "noisy_sums": noisy_sums}).likelihood(at[None])[0][0]
+        return NormalSurrogate(**{**fields, "noisy_sums": noisy_sums}).negative_log_likelihood(
+            at[None]
+        )[0][0]
 
     zero, step = np.zeros((n_sums, length)), 1.0
     means, covariance = np.zeros((n_sums, length)), np.zeros((length, n_sums, n_sums))
@@ -355,7 +357,7 @@ def test_letting_long_rows_count_costs_little_of_what_can_be_learnt(epsilon, len
     least = _expected_error(*known, Clippings(), shares)
     _, _, error = share_budget(*known)
     sampling = ERRORS * math.sqrt(length / 20_000)
-    most = (1.0 + _TOLERANCE) ** 2 * (1.0 + 1e-3)
+    most = (1.0 + _CLIPPING_TOLERANCE) ** 2 * (1.0 + 1e-3)
     assert math.hypot(error, sampling) <= most * math.hypot(least, sampling)
 
 

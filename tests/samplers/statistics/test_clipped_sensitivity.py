@@ -13,7 +13,7 @@ from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.release import NormalReleases
-from skdpbayes.samplers.statistics.sensitivity import FREE, residual_mu_squared
+from skdpbayes.samplers.statistics.sensitivity import FREE_SQUARE_RATIO, residual_mu_squared
 
 FAMILY, LONG = Normal(-2.0, 2.0), np.longdouble
 
@@ -141,10 +141,10 @@ def moved_squares(of_square):
 
 def test_squares_are_free_up_to_a_bound_and_not_beyond():
     assert moved_squares(0.0) == pytest.approx(1.0)
-    assert moved_squares(FREE) <= 1.0 + 1e-12
-    assert moved_squares(1.01 * FREE) > 1.0
-    assert math.isclose(FREE, 0.6931356, abs_tol=1e-6)
-    for of_square in (0.2, FREE, 1.0, 5.0):
+    assert moved_squares(FREE_SQUARE_RATIO) <= 1.0 + 1e-12
+    assert moved_squares(1.01 * FREE_SQUARE_RATIO) > 1.0
+    assert math.isclose(FREE_SQUARE_RATIO, 0.6931356, abs_tol=1e-6)
+    for of_square in (0.2, FREE_SQUARE_RATIO, 1.0, 5.0):
         assert moved_squares(of_square) <= residual_mu_squared(1.0, of_square, True) + 1e-12
     assert residual_mu_squared(1.0, 0.3, True) == 1.0
     assert residual_mu_squared(1.0, 0.3, False) == pytest.approx(1.3)
@@ -163,7 +163,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
     replaces = relation == "replace_one"
     of_sums = noisy_sums.sum() if replaces else noisy_sums.sum() + squares.sum()
     if replaces:
-        assert np.all(squares <= FREE * noisy_sums)
+        assert np.all(squares <= FREE_SQUARE_RATIO * noisy_sums)
     of_matrices = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
     if plan.meat_multiplier is not None:
         of_matrices += plan.meat_multiplier**-2.0
@@ -173,7 +173,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
     if plan.wide_clip_multipliers is not None:
         of_mean, of_square = np.array(plan.wide_clip_multipliers) ** -2.0
         of_wide_clip = of_mean + (0.0 if replaces else of_square)
-        assert not replaces or of_square <= FREE * of_mean
+        assert not replaces or of_square <= FREE_SQUARE_RATIO * of_mean
     total = of_matrices + 2 * plan.mean_square_multiplier**-2.0 + of_sums + of_wide_clip
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert plan.cost.neighboring_relation == relation

@@ -262,7 +262,7 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         constant=1.0,
         prior=Prior((Group.learnt(np.eye(length), length),)),
         scales=np.ones(1),
-        dispersion=poisson.USUAL,
+        dispersion=poisson.PRIOR_DISPERSION,
         noisy_sums=[],
         settled=None,
         _tables={},
@@ -297,7 +297,9 @@ def test_gradients_are_derivatives(rng):
 
 def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     """Of tables whose rows are those of the population: what clips take is in the mean."""
-    given, truth = some_beliefs(rng, noise=1e-9, dispersion=poisson.USUAL._replace(sd=1e-9))
+    given, truth = some_beliefs(
+        rng, noise=1e-9, dispersion=poisson.PRIOR_DISPERSION._replace(sd=1e-9)
+    )
     population, surrogate = given.synthetic_design, given.surrogate()
     mean, _ = population.seen(truth[None], surrogate.centres, surrogate.tables)
     copies = int(population.size * 2)  # Half a record is no record.

@@ -14,9 +14,9 @@ from skdpbayes.privacy.rounding import UNIT_ROUNDOFF
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.dispersion import count_edges, exposure_edges
-from skdpbayes.samplers.statistics.poisson import FIRST, PosteriorState, centre_for
+from skdpbayes.samplers.statistics.poisson import FIRST_NODE, PosteriorState, centre_for
 from skdpbayes.samplers.statistics.release import PoissonReleases
-from skdpbayes.samplers.statistics.sensitivity import FREE
+from skdpbayes.samplers.statistics.sensitivity import FREE_SQUARE_RATIO
 
 LARGEST = 9.0
 LONG = np.longdouble
@@ -70,7 +70,7 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
         # Of a noisy sum, both parts together.
         for i in range(0, n, 7):
             moved = 0.25 * np.sum((sums[i] - np.array(sums)) ** 2, axis=1)
-            moved += FREE * (squares[i] - np.array(squares)) ** 2
+            moved += FREE_SQUARE_RATIO * (squares[i] - np.array(squares)) ** 2
             farthest = max(farthest, moved.max())
     assert 0.9 < longest <= 1 + 1e-9
     assert 0.9 < steepest <= 1 + 1e-9
@@ -127,7 +127,7 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     subtracted = values[place - 1] + share * (values[place] - values[place - 1])
     psi = np.clip(np.minimum(counts, LARGEST) - subtracted, -LONG(clip), LONG(clip))
     found = clipped_sums(own, theta, clip, is_weighted=False, centre=centre)
-    reach = released._rounding_bound(theta, max(-FIRST, centre.nodes[-1]))
+    reach = released._rounding_bound(theta, max(-FIRST_NODE, centre.nodes[-1]))
     reach *= max(centre.largest, LARGEST) / clip
     room = released.coordinates.inflation_within(plan, reach) - 1.0
     error = np.linalg.norm((found[0] @ transform - (v * psi) @ moved).astype(float))
@@ -149,7 +149,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, 
     squares = np.array(plan.square_multipliers) ** -2.0
     replaces = relation == "replace_one"
     if replaces:
-        assert np.all(squares <= FREE * noisy_sums)
+        assert np.all(squares <= FREE_SQUARE_RATIO * noisy_sums)
     total = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
     total += (
         2 * plan.mean_square_multiplier**-2.0

@@ -8,8 +8,8 @@ import pytest
 from skdpbayes import DPBayesianRidge
 from skdpbayes.samplers.statistics.design import Design
 from skdpbayes.samplers.statistics.normal import (
-    _USUAL,
-    _USUAL_HIDDEN,
+    _PRIOR_SQUARED_SIZE,
+    _PRIOR_SQUARED_SIZE_IF_HIDDEN,
     Curvature,
     _default_variance,
     _of_noise,
@@ -120,8 +120,15 @@ def test_columns_that_noise_hides_may_vary_together(rng):
 def test_what_is_usual_follows_from_the_noise_of_the_first_release():
     units = np.full((3, 3), 0.1)
     found = [_default_variance(np.full((3, 3), noise), units) for noise in (0.0, 1e-4, 0.03, 1e3)]
-    assert found[0] == found[1] == _USUAL < found[2] < found[3] < _USUAL_HIDDEN
-    assert _default_variance(np.ones((1, 1)), np.ones((1, 1))) == _USUAL
+    assert (
+        found[0]
+        == found[1]
+        == _PRIOR_SQUARED_SIZE
+        < found[2]
+        < found[3]
+        < _PRIOR_SQUARED_SIZE_IF_HIDDEN
+    )
+    assert _default_variance(np.ones((1, 1)), np.ones((1, 1))) == _PRIOR_SQUARED_SIZE
 
 
 def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):

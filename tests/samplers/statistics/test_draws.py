@@ -234,7 +234,7 @@ class Steep(WithPrior):
     start: np.ndarray
     n_scaled: int
 
-    def likelihood(self, u):
+    def negative_log_likelihood(self, u):
         """Return it."""
         energy = np.exp(u**2)
         return energy.sum(axis=1), 2.0 * u * energy

@@ -150,7 +150,7 @@ def test_curvatures_are_the_same_whenever_they_are_transformed(make_target, n_cl
     theta = rng.normal(size=(found.family.n_blocks, 4))
     score, matrix, room = found._sums(theta, True)
     rooms.append(room)
-    monkeypatch.setattr(releases_module, "_EARLY", 1.0)
+    monkeypatch.setattr(releases_module, "_EARLY_SUM_INFLATION", 1.0)
     late_score, late, room = found._sums(theta, True)
     rooms.append(room)
     np.testing.assert_allclose(score, late_score, rtol=1e-12)

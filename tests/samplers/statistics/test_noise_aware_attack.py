@@ -55,7 +55,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation,
 
 def log_ratio(released, tables):
     """Log likelihood ratio of everything that was released, of two tables."""
-    family, (transform, norm) = released.family, released._own
+    family, (transform, norm) = released.family, released._whitening_and_norm
     constant = released.plan.bounds.row_norm / 2.0
     zero, total = np.zeros((family.n_blocks, len(transform))), 0.0
     for sign, table in zip((1, -1), tables, strict=True):

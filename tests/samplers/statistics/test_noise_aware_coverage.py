@@ -117,7 +117,7 @@ def test_levels_that_add_up_to_one_are_covered_too():
 
 def test_who_takes_what_noise_hides_for_known_would_not_cover_them(monkeypatch):
     """The test above can fail."""
-    monkeypatch.setattr(logistic, "_LEAST_DOUBT", np.inf)
+    monkeypatch.setattr(logistic, "_LEAST_RELATIVE_VARIANCE", np.inf)
     assert covered_of_levels() < 0.75
 
 

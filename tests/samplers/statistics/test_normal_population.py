@@ -135,7 +135,7 @@ def test_derivatives_of_a_normal_population_are_derivatives(rng, length):
     ahead, behind = np.split(made.mean_variance(made.at(moves)), 2)
     vector, factor = rng.normal(size=length), 2.3
     wanted = jacobian @ vector + factor * (ahead - behind) / (2 * step)
-    found = made.pulled(made.at(u[None]), vector[None], np.array([factor]))[0]
+    found = made.vjp(made.at(u[None]), vector[None], np.array([factor]))[0]
     np.testing.assert_allclose(found, wanted, atol=1e-7)
     assert not made.change(np.zeros((1, length))).any()
 

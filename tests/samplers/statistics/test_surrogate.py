@@ -120,7 +120,7 @@ def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
     precision = given.prior.precision(given.scales)
     at_scales = np.array([-0.5 * u @ precision @ u for u in points])
     for found, expected in (
-        (given.likelihood, likelihood),
+        (given.negative_log_likelihood, likelihood),
         (given.energy, likelihood + of_prior),
         (given.potential, likelihood + at_scales),
     ):
@@ -241,7 +241,7 @@ def test_derivatives_of_a_population_are_derivatives(rng, n_classes):
     )
     np.testing.assert_allclose(columns, curvature, rtol=1e-9, atol=1e-9)
     ahead, behind = np.split(population.mean_variance(population.at(moves)), 2)
-    found = population.pulled(predicted, np.zeros((1, u.size)), np.ones(1))[0]
+    found = population.vjp(predicted, np.zeros((1, u.size)), np.ones(1))[0]
     np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-8)
     assert not population.change(np.zeros((1, u.size))).any()
 
