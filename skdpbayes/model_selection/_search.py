@@ -213,7 +213,7 @@ class BestEstimatorMixin:
 
 _BUDGET_PARAMETERS = ("epsilon", "delta", "neighboring_relation")
 # Largest number of candidates that are planned to see the form of their costs.
-_MOST_KINDS = 48
+_MOST_CANDIDATES_PLANNED = 48
 # Values that are tried of a distribution with ``rvs``.
 _N_VALUES_TRIED = 2
 # Columns of the table that is planned for, on which the form does not depend.
@@ -464,8 +464,8 @@ def not_gaussian(search, n_train):
     given = [given] if isinstance(given, dict) else given
     grids = [{name: _kinds(values, name) for name, values in grid.items()} for grid in given]
     kinds = ParameterGrid(grids)
-    if len(kinds) > _MOST_KINDS:
-        kinds = ParameterSampler(grids, _MOST_KINDS, random_state=0)  # Public.
+    if len(kinds) > _MOST_CANDIDATES_PLANNED:
+        kinds = ParameterSampler(grids, _MOST_CANDIDATES_PLANNED, random_state=0)  # Public.
     for params in kinds:
         try:
             with ignored_warnings():

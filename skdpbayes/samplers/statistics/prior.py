@@ -177,8 +177,7 @@ class Prior:
 
 
 class WithPrior:
-    """Energies of a `negative_log_likelihood` with a ``prior``, and the ``scales`` at which a mode is looked
-    for."""
+    """Energies of a likelihood with a ``prior``, and the ``scales`` at which a mode is looked for."""
 
     prior: Prior
     scales: np.ndarray
