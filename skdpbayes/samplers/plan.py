@@ -134,7 +134,9 @@ class Plan(PlannedRelease):
     def as_run(self) -> Self:
         """The plan as samplers know it, with the cost of the run for a row."""
         if self.bound_release is not None:
-            return self.changed(cost=self.bound_release.cost_of_fit, norm=None, persons=None)
+            return self.changed(
+                cost=self.bound_release.cost_of_fit, bound_release=None, persons=None
+            )
         if self.persons is not None:
             return self.changed(cost=self.persons.cost_of_rows, persons=None)
         return self

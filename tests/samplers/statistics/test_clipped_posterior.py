@@ -353,7 +353,7 @@ def test_long_rows_count_the_more_the_less_noise_there_is():
 def test_letting_long_rows_count_costs_little_of_what_can_be_learnt(epsilon, length):
     """Against the least error that the recursion expects, that of sampling included."""
     known = 20_000, length, Budget(epsilon, 1e-6).mu, 2
-    shares, _ = _best_shares(*known, Clippings(), share_budget(*known)[0].heavy_tails)
+    shares, _ = _best_shares(*known, Clippings(), share_budget(*known)[0].wide_clip)
     least = _expected_error(*known, Clippings(), shares)
     _, _, error = share_budget(*known)
     sampling = ERRORS * math.sqrt(length / 20_000)

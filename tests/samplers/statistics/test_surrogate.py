@@ -127,7 +127,7 @@ def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
         np.testing.assert_allclose(np.diff(-found(points)[0]), np.diff(expected), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["likelihood", "energy", "potential"])
+@pytest.mark.parametrize("kind", ["negative_log_likelihood", "energy", "potential"])
 @pytest.mark.parametrize(
     "length, n_classes, has_rows",
     [(1, 2, True), (3, 2, True), (2, 3, True), (2, 4, True), (1, 2, False), (3, 2, False)],
