@@ -42,7 +42,7 @@ def plan(
     return MixtureSampler(sampler(**options)).plan(model, n, budget, n_draws=n_draws)
 
 
-def test_one_component_needs_a_single_look():
+def test_one_component_needs_a_single_round():
     for epsilon in EPSILONS:
         made = plan(model=MODEL._replace(n_components=1), epsilon=epsilon)
         assert [phase.n_passes for phase in made.phases] == [1]

@@ -158,8 +158,8 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     assert 0.1 < released.posterior().surrogate.chi2_per_dof() < 2.0
 
 
-@pytest.mark.parametrize("contradiction, is_told", [(1.5, False), (20.0, True)])
-def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
+@pytest.mark.parametrize("chi2_per_dof, is_told", [(1.5, False), (20.0, True)])
+def test_a_fit_tells_of_sums_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
     monkeypatch.setattr(NormalSurrogate, "chi2_per_dof", lambda self: chi2_per_dof)
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
