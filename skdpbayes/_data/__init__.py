@@ -1,1 +1,1 @@
-"""Tables: read, validated, labelled and weighed, in memory or in shards elsewhere."""
+"""Tables: read, validated, labelled and weighed, in memory or in remote shards."""

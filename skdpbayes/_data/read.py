@@ -1,4 +1,4 @@
-"""Tables that a fit reads: in this process, or in shards elsewhere.
+"""Tables that a fit reads: in this process, or in remote shards.
 
     validate, encode labels, weigh -> rows -> a target
 

@@ -253,7 +253,7 @@ def map_records(function, target, *args, numbered=False, in_place=False):
 
 
 def check_in_memory(sampler, target):
-    """Raise a ValueError if a sampler needs more than sums, and the records are elsewhere."""
+    """Raise a ValueError if a sampler needs more than sums, and the records are remote."""
     if _shards_of(target) is not None:
         raise ValueError(
             f"sampler={sampler.name!r} compares losses record by record, but Dask collections "

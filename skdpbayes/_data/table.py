@@ -291,7 +291,7 @@ class Rows(NamedTuple):
 
 
 class Table:
-    """Rows in this process; a context manager, which tables elsewhere need to release their shards.
+    """Rows in this process; a context manager, which remote tables need to release their shards.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class Table:
         return function(self.rows, *args)
 
     def target(self, make, remote):
-        """The target that ``make`` builds from `Rows`; tables elsewhere use ``remote``, too."""
+        """The target that ``make`` builds from `Rows`; remote tables use ``remote``, too."""
         return make(self.rows)
 
 

@@ -31,8 +31,7 @@ from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
-from ..privacy.prepaid import Prepaid, authorizations
-from ..privacy.release import (
+from ..privacy.planned_release import (
     LONGEST_ROW,
     Disclosure,
     StepDisclosure,
@@ -40,6 +39,7 @@ from ..privacy.release import (
     resolve_source,
     set_privacy_attributes,
 )
+from ..privacy.prepaid import Prepaid, authorizations
 from ..privacy.rounding import covered_records
 from ..privacy.units import plan_for_persons
 from ..random import separate_generator

@@ -469,7 +469,7 @@ class Recorder:
     noises : list of (int, str)
         Releases whose noise is not as large as is said, and what is.
     passed_by : list of (int, str)
-        What was released elsewhere, and after how many releases.
+        What was released outside the hook, and after how many releases.
     leaks : list of int
         Releases of compiled code that left behind more than follows from their numbers with noise.
     n_looked_at : int
@@ -506,7 +506,7 @@ class Recorder:
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
     def record_unreplayed(self, what):
-        """Note that noise is added elsewhere."""
+        """Note that noise is added outside the hook."""
         self.passed_by.append((len(self.noted), what))
 
     def _check_noise(self, event, released, release):
@@ -1072,7 +1072,7 @@ def _compare_runs(first, second, unobserved):
     findings += _of_noise(first.observer) + _of_leaks(first.observer, second.observer)
     findings += _of_observing(first, unobserved)
     findings += _of_order(first.observer, second.observer)
-    # What is released elsewhere is not the same in both runs, and neither is what follows from it.
+    # What is released outside the hook is not the same in both runs, and neither is what follows from it.
     passed_by = first.observer.passed_by
     end = passed_by[0][0] if passed_by else None
     noted = first.observer.noted[:end], second.observer.noted[:end]

@@ -33,7 +33,7 @@ from ..privacy.losses import (
     between_persons,
     between_rows,
 )
-from ..privacy.release import PlannedRelease
+from ..privacy.planned_release import PlannedRelease
 from ..random import private_generator
 from ..report.account import plan_account
 

@@ -13,7 +13,7 @@ from ..privacy.budget import Budget, too_large_delta
 from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import PrivacyCost
 from ..privacy.losses import PERSON_RELATIONS, PureMechanism, SelectedRun
-from ..privacy.release import PlannedRelease
+from ..privacy.planned_release import PlannedRelease
 
 # With a larger error, scores say little about which candidate is better.
 _LARGE_ERROR = 0.05

@@ -50,8 +50,8 @@ from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import charge
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
 from ..privacy.prepaid import authorizations, dominates
-from ..privacy.release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection

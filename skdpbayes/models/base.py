@@ -462,7 +462,7 @@ class TargetBounds(NamedTuple):
         return self
 
 
-# Targets whose records are elsewhere: their public numbers, and where sums over their records come
+# Targets whose records are remote: their public numbers, and where sums over their records come
 # from.
 #
 #     sum_i grad ell_i(theta) = sum_p sum_{i in shard p} grad ell_i(theta)
@@ -493,11 +493,11 @@ def _ask(target, theta, selection, count, out):
     asked = (*place, out.ctypes.data, out.size, answered.ctypes.data)
     call_address(target.address, asked)  # type: ignore[call-arg]  # numba gives the context.
     if answered[0] != 1:
-        raise RuntimeError("a sum over rows elsewhere was interrupted.")
+        raise RuntimeError("a sum over remote rows was interrupted.")
 
 
 def of_remote_rows(target_class):
-    """Declare a class of targets whose ``count`` records are elsewhere; ``address`` gives sums over them."""
+    """Declare a class of targets whose ``count`` records are remote; ``address`` gives sums over them."""
     implements(n_examples, target_class)(_count)
     implements(add_gradient, target_class)(_ask)
     # The sum is cut into chunks where the records are, and not here.

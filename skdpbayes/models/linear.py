@@ -31,7 +31,7 @@ from .rows import NORMS, SparseRows, clip_rows, make_rows, read_only, real_numbe
 
 
 _PUBLIC_FIELDS = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
-# Fields of targets of all families: dense rows, sparse rows, and rows elsewhere. Those with rows may have
+# Fields of targets of all families: dense rows, sparse rows, and remote rows. Those with rows may have
 # ``offsets`` after these, of length 0 for none; a family's own numbers come last.
 DENSE = ("values", "scale", "responses", "weights", *_PUBLIC_FIELDS)
 SPARSE = ("values", "columns", "starts", "scale", "responses", "weights", *_PUBLIC_FIELDS)
@@ -207,7 +207,7 @@ def make_linear(
 
 
 def remote_linear(address, count, family, data_norm, constant, prior_precision, max_weight):
-    """The remote handle of the targets that `make_linear` makes of rows elsewhere."""
+    """The remote handle of the targets that `make_linear` makes of remote rows."""
     numbers = _public_numbers(family, data_norm, constant, prior_precision, max_weight)
     return family.target_classes[2](address, count, *numbers, *family.target_fields)
 
@@ -391,7 +391,7 @@ class LinearModel:
         return self.target(*rows)
 
     def remote(self, address: int, count: int) -> Any:
-        """The remote handle of targets of rows elsewhere."""
+        """The remote handle of targets of remote rows."""
         return remote_linear(
             address,
             count,

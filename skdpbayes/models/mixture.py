@@ -372,7 +372,7 @@ def allocated(table: Any, first: int) -> AllocatedTable:
     return AllocatedTable(table.values, table.scale, first)
 
 
-# What stands for a mixture's rows elsewhere, in sums over records.
+# What stands for a mixture's remote rows, in sums over records.
 
 
 @of_remote_rows
@@ -387,7 +387,7 @@ class RemoteMixtureTable(NamedTuple):
 
 
 def remote_mixture(address, count, model):
-    """The remote handle of a mixture's rows elsewhere."""
+    """The remote handle of a mixture's remote rows."""
     return RemoteMixtureTable(
         address, count, STATISTICS_NORM, model.n_features, float(model.data_norm)
     )

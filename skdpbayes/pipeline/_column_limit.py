@@ -188,7 +188,7 @@ def fit_within_limit(pipeline, limit, X, y, params, fit):
 
 
 def _kept_as_they_are(pipeline, X):
-    """Rows that steps from elsewhere cannot change in place."""
+    """Rows that third-party steps cannot change in place."""
     steps = pipeline.get_params()
     are_kept = all(
         type(steps[path]).__module__.startswith("skdpbayes.")

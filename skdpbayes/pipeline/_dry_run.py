@@ -262,7 +262,7 @@ class _Cells(BaseEstimator):
 
 def _run_private(step, X, y, params):
     if not hasattr(step, "_dry_run"):
-        # An estimator from elsewhere, of which only plans are known.
+        # A third-party estimator, of which only plans are known.
         return DryRun(n_columns=_width(X))
     step_copy = clone(step)
     _check_arguments(step_copy, X, y, params)

@@ -21,7 +21,7 @@ from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, warn
 from ..privacy.losses import PureMechanism
-from ..privacy.release import PlannedRelease
+from ..privacy.planned_release import PlannedRelease
 from ..privacy.units import Persons, plan_for_persons, row_relation_and_distance
 from ._column_limit import ColumnLimit, column_limit_of_last
 from ._report import account_of_plan, costs_of_steps, described, leaves
@@ -261,7 +261,7 @@ def step_warnings(spending, parts, n_samples, n_persons=None):
         step_copy = clone(step).set_params(epsilon=epsilon, delta=delta)
         if n_persons is not None and hasattr(step_copy, "transform"):
             step_copy.set_params(public_size=int(n_persons))
-        # A step from elsewhere need not have any.
+        # A third-party step need not have any.
         texts = getattr(step_copy.privacy_plan(n_samples, width), "warnings", ())
         warnings += [f"{path}: {text}" for text in texts]
     return tuple(warnings)

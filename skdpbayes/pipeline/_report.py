@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..privacy.budget import Budget
 from ..privacy.cost import composed
 from ..privacy.losses import between_rows
-from ..privacy.release import LONGEST_ROW, Disclosure, StepDisclosure, as_json
+from ..privacy.planned_release import LONGEST_ROW, Disclosure, StepDisclosure, as_json
 from ..privacy.units import cost_for_persons, row_relation_and_distance
 from ..report.account import (
     Account,

@@ -489,7 +489,7 @@ def set_feature_names(pipeline):
         last, names = last_step(pipeline)
     except (
         Exception
-    ):  # What steps from elsewhere say of their columns is not worth a fit that is paid for.
+    ):  # What third-party steps say of their columns is not worth a fit that is paid for.
         return
     if hasattr(last, "_feature_names_from_pipeline"):
         last._feature_names_from_pipeline = names

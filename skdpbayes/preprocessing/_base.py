@@ -18,8 +18,8 @@ from ..privacy.charge import charge
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
+from ..privacy.planned_release import PlannedRelease, set_privacy_attributes
 from ..privacy.prepaid import Prepaid
-from ..privacy.release import PlannedRelease, set_privacy_attributes
 from ..random import private_generator
 
 BUDGET_CONSTRAINTS = {

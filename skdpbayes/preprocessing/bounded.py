@@ -25,7 +25,7 @@ from .._data.table import validate_table
 from .._errors import column_names, to_native
 from .._typing import MatrixLike
 from ..models.rows import NORMS, clip_rows, scale_rows
-from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, of_columns
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]

@@ -34,7 +34,7 @@ from .._data.lists import (
 )
 from .._errors import column_names, doubles, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike
-from ..privacy.release import Disclosure, StepDisclosure, as_json
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
 
 # What formulas read from a table: arithmetic with numbers of single rows, and categories.
 #

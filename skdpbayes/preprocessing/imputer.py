@@ -19,8 +19,8 @@ from .._errors import doubles, reraise_if_safe, sanitize_errors
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, of_columns
 from ..privacy.prepaid import rows_paid_for
-from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 
 _VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}

@@ -34,7 +34,7 @@ from .._mechanisms.histogram import plan_threshold, stability_histogram
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.deferred_warnings import warn, warns_last
-from ..privacy.release import Disclosure, StepDisclosure, as_json
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 

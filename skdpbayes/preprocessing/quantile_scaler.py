@@ -23,8 +23,8 @@ from .._data.table import validate_table
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warn, warns_last
+from ..privacy.planned_release import StepDisclosure, of_columns
 from ..privacy.prepaid import rows_paid_for
-from ..privacy.release import StepDisclosure, of_columns
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
 

@@ -19,7 +19,7 @@ from ..privacy.cost import PrivacyCost
 from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..privacy.ledger_file import cost_to_text
 from ..privacy.losses import PERSON_RELATIONS, between_rows
-from ..privacy.release import StepDisclosure, refuse_changed
+from ..privacy.planned_release import StepDisclosure, refuse_changed
 from ..privacy.units import row_relation_and_distance
 from ..random import has_seeds
 from .wording import UNITS, UNPROTECTED, assumptions, mechanisms, trusted

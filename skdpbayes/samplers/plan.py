@@ -17,14 +17,14 @@ from ..models import TargetBounds
 from ..models.linear import LinearTarget
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
-from ..privacy.release import PlannedRelease
+from ..privacy.planned_release import PlannedRelease
 from ..privacy.rounding import n_chunks
 from ..privacy.units import Persons
 
 # Multiply-adds per second of one core on tables that are read once per gradient. It is a rough guess:
 # `estimated_seconds` only warns, or refuses what would take years.
 _ENTRIES_PER_SECOND = 1.5e9
-# A gradient of a record of a target from elsewhere, which is computed and clipped one by one.
+# A gradient of a record of a user-defined target, which is computed and clipped one by one.
 _RECORD_SECONDS = 6e-8
 
 # No plan is hotter: posteriors are flat long before.
@@ -192,11 +192,11 @@ class Plan(PlannedRelease):
         """A rough guess of the run time on one core, for dense rows."""
         entries = self.record_gradients * self.n_parameters
         per_step = 2e-6 + 2e-8 * self.n_parameters
-        one_by_one = self.record_gradients * _RECORD_SECONDS * self._is_from_elsewhere
+        one_by_one = self.record_gradients * _RECORD_SECONDS * self._is_user_defined
         return entries / _ENTRIES_PER_SECOND + self.n_steps * per_step + one_by_one
 
     @property
-    def _is_from_elsewhere(self):
+    def _is_user_defined(self):
         """Whether the bounds are of a target that is not the package's: those have rows, or are clipped."""
         bounds = self.bounds
         return bounds.row_norm is None and bounds.family is None and not bounds.clipped
@@ -259,7 +259,7 @@ class Plan(PlannedRelease):
     def _lines(self):
         passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
         seconds = f"very roughly {self.estimated_seconds:.2g} s on one core"
-        if self._is_from_elsewhere:
+        if self._is_user_defined:
             seconds += ", and some 5 to 30 s for compiling a target of your own, once per process"
         return [
             *self.summary().items(),

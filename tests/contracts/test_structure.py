@@ -426,7 +426,17 @@ WORDS_NOT_USED = {
     *("cut", "levelled", "chain_of_rows", "steps_to_person", "of_plan", "carry_out"),
     *("keep_spent", "check_made_for", "names_where", "as_written", "least_above", "most_below"),
     *("do_one", "do_each", "do_sum", "do_add", "laid_out", "cut_anew", "happens", "confined"),
-    *("_tamed", "_can_be_tamed"),
+    *(
+        "_tamed",
+        "_can_be_tamed",
+        "Follower",
+        "KeyReader",
+        "Enough",
+        "Noted",
+        "NormRelease",
+        "Clock",
+    ),
+    *("Room", "LaplaceState", "released_bounds", "weighed", "stretch_of"),
 }
 
 
@@ -445,6 +455,17 @@ WORDS_NOT_USED_ANYWHERE = {
     *("records_moved", "look_around", "surprises", "told", "says_why", "voucher", "redeem"),
     *("widening", "weigh", "stretch", "misfit", "population", "doubt", "own_doubt", "_drowned"),
     *("_norm_room", "_within_reach", "_reaching", "plan_at_paid_noise", "burnt", "quiet_step"),
+    *(
+        "looks",
+        "passage",
+        "listener",
+        "is_nothing",
+        "beliefs",
+        "contradiction",
+        "_rehearse",
+        "anew",
+    ),
+    *("take_authorization", "of_looks", "look_multipliers", "size_multiplier", "tails_multipliers"),
     *("wanted_acceptance", "forgetting", "steepness", "mapped", "_told_names"),
 }
 

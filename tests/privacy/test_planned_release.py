@@ -11,7 +11,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder
 from skdpbayes.privacy import Budget, PrivacyCost
-from skdpbayes.privacy.release import PlannedRelease
+from skdpbayes.privacy.planned_release import PlannedRelease
 
 LOGISTIC = DPBayesianLogisticRegression(classes=[0, 1])
 PLANS = [

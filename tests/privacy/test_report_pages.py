@@ -18,7 +18,7 @@ from skdpbayes.privacy import (
     PrivacyReport,
     privacy_report,
 )
-from skdpbayes.privacy.release import Disclosure, StepDisclosure
+from skdpbayes.privacy.planned_release import Disclosure, StepDisclosure
 from skdpbayes.report.account import Account, Step
 from skdpbayes.report.markdown import escaped
 

@@ -56,7 +56,7 @@ class Family(ABC):
     @property
     @abstractmethod
     def target_classes(self) -> tuple[type, type, type]:
-        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        """Compiled targets of dense rows, of sparse rows, and of remote rows."""
 
     @property
     def identified(self) -> "Family":

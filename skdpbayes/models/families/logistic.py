@@ -48,7 +48,7 @@ class Logistic(ClassFamily):
 
     @property
     def target_classes(self) -> tuple[type, type, type]:
-        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        """Compiled targets of dense rows, of sparse rows, and of remote rows."""
         return DenseLogistic, SparseLogistic, RemoteLogistic
 
     def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
@@ -128,7 +128,7 @@ class SparseLogistic(_LogisticTarget, namedtuple("SparseLogistic", SPARSE)):  # 
 
 @of_remote_rows
 class RemoteLogistic(_LogisticTarget, namedtuple("RemoteLogistic", REMOTE)):  # type: ignore[misc]  # Of shared fields.
-    """Two classes, rows elsewhere."""
+    """Two classes, remote rows."""
 
 
 @implements(write_residuals, DenseLogistic)
@@ -204,7 +204,7 @@ class Softmax(ClassFamily):
 
     @property
     def target_classes(self) -> tuple[type, type, type]:
-        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        """Compiled targets of dense rows, of sparse rows, and of remote rows."""
         return DenseSoftmax, SparseSoftmax, RemoteSoftmax
 
     @property
@@ -283,7 +283,7 @@ class SparseSoftmax(_SoftmaxTarget, namedtuple("SparseSoftmax", (*SPARSE, "n_cla
 
 @of_remote_rows
 class RemoteSoftmax(_SoftmaxTarget, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
-    """Several classes, rows elsewhere."""
+    """Several classes, remote rows."""
 
 
 def _add_gradient(target, theta, selection, count, out):

@@ -106,7 +106,7 @@ class Normal(NumberFamily):
 
     @property
     def target_classes(self) -> tuple[type, type, type]:
-        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        """Compiled targets of dense rows, of sparse rows, and of remote rows."""
         return DenseNormal, SparseNormal, RemoteNormal
 
     @property
@@ -196,7 +196,7 @@ class SparseNormal(_Target, namedtuple("SparseNormal", (*SPARSE, *_FIELDS))):  #
 
 @of_remote_rows
 class RemoteNormal(_Target, namedtuple("RemoteNormal", (*REMOTE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
-    """Numbers, rows elsewhere."""
+    """Numbers, remote rows."""
 
 
 @compilable

@@ -124,7 +124,7 @@ class Poisson(NumberFamily):
 
     @property
     def target_classes(self) -> tuple[type, type, type]:
-        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        """Compiled targets of dense rows, of sparse rows, and of remote rows."""
         return DensePoisson, SparsePoisson, RemotePoisson
 
     @property
@@ -212,7 +212,7 @@ class SparsePoisson(_Target, namedtuple("SparsePoisson", (*SPARSE, "offsets", *_
 
 @of_remote_rows
 class RemotePoisson(_Target, namedtuple("RemotePoisson", (*REMOTE, *_FIELDS))):  # type: ignore[misc]  # Of shared fields.
-    """Counts, rows elsewhere."""
+    """Counts, remote rows."""
 
 
 @implements(write_residuals, DensePoisson)
