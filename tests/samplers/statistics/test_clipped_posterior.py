@@ -138,7 +138,7 @@ def test_gradients_are_derivatives(rng):
         np.testing.assert_allclose(gradient, np.transpose(change), rtol=1e-5, atol=1e-5)
 
 
-def test_a_noisy_sum_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
+def test_noisy_sums_have_the_moments_that_the_surrogate_says(rng, monkeypatch):
     """Tables of normal rows and errors: what clips take is in the mean, what sums share is not noise."""
     monkeypatch.setattr("skdpbayes.samplers.statistics.normal._SHAPE_ERROR", 0.0)
     n, s, clips = 400, 0.5, (0.9, 0.6)
