@@ -479,6 +479,50 @@ def test_words_that_are_no_names_are_not_inside_functions():
     assert used == set()
 
 
+# Private rooms that a folder of tests mirrors; other folders have the room of their own name.
+MIRRORED = {
+    "data": {"_data"},
+    "distributed": {"_data"},
+    "compute": {"_compute"},
+    "estimator": {"_estimator"},
+    "mechanisms": {"_mechanisms"},
+    "": {"_cli", "_estimator"},
+}
+# Imports of private modules from another room; lower it where a public name allows it.
+MOST_CROSSINGS = 32
+
+
+def private_imports(path):
+    """Yield names of private modules of the package that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [node.module]
+            if node.module == "skdpbayes":
+                modules = [f"skdpbayes.{alias.name}" for alias in node.names]
+        for module in modules:
+            room, *rest = [*module.split("."), ""][1:]
+            if module.startswith("skdpbayes.") and any(
+                part.startswith("_") for part in (room, *rest)
+            ):
+                yield module
+
+
+def test_tests_reach_into_the_room_that_they_mirror():
+    """What cuts across, in `contracts` and `_helpers`, may import from anywhere."""
+    tests, crossings = Path(__file__).parents[1], []
+    for path in sorted(tests.rglob("*.py")):
+        folder = path.relative_to(tests).parts[0] if path.parent != tests else ""
+        if folder not in ("contracts", "_helpers"):
+            rooms = MIRRORED.get(folder, {folder})
+            crossings += [
+                f"{path.name}: {module}"
+                for module in private_imports(path)
+                if module.split(".")[1] not in rooms
+            ]
+    assert len(crossings) <= MOST_CROSSINGS, "\n".join(crossings)
+
+
 def test_names_of_tests_are_read_at_a_glance():
     for path in Path(__file__).parents[1].rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
