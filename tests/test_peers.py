@@ -1,4 +1,4 @@
-"""What `benchmarks/peers.py` shares: scores, choices, and what becomes of a peer that is not there."""
+"""What `benchmarks.peers` shares: scores, choices, and what becomes of a peer that is not there."""
 
 import argparse
 import math
@@ -8,20 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from peer_runs import asking, environments, report
-from peer_runs.asking import Asker, Cell, choose, measure
-from peer_runs.bootstrap import bootstrap_intervals, symmetric
-from peer_runs.environments import NotInstallableError, reason_of, run_jobs
-from peer_runs.peers_known import Peer, grid
-from scores import (
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.common import (
     LEAST,
     calibration_error,
     classification_scores,
     interval_scores,
     median_with_error,
     r_squared,
+    symmetric_noise,
 )
+from benchmarks.peers import asking, environments, questions, report
+from benchmarks.peers.__main__ import keep, read
+from benchmarks.peers.asking import Asker, Cell, choose, measure
+from benchmarks.peers.bootstrap import bootstrap_intervals
+from benchmarks.peers.environments import NotInstallableError, reason_of, run_jobs
+from benchmarks.peers.known import Peer, grid
 
 RUNNER = """
 import os, sys
@@ -92,7 +94,7 @@ def test_the_bootstraps_release_has_the_noise_of_its_sensitivity():
     assert moved == pytest.approx(most)
     assert differences.max() <= most + 1e-9
     # Any direction of unit Frobenius norm has the same deviation, so the norm is what counts.
-    noise = symmetric((20_000, 3, 3), 0.7, rng)
+    noise = symmetric_noise((20_000, 3, 3), 0.7, rng)
     direction = products[0, 0] - products[1, 0]
     direction /= np.linalg.norm(direction)
     assert np.std((noise * direction).sum(axis=(1, 2))) == pytest.approx(0.7, rel=0.03)
@@ -247,14 +249,13 @@ def test_results_in_a_file_are_not_asked_again_unless_they_failed():
 
 
 def test_of_a_fit_that_was_asked_for_twice_the_later_answer_counts(tmp_path):
-    command = pytest.importorskip("peers")
     record = {"question": "q", "table": "t", "epsilon": math.inf, "seed": 0, "peer": "p"}
     record["is_tuned"] = False
     arguments = argparse.Namespace(results=tmp_path / "kept.jsonl")
-    assert command.read(arguments.results) == []
+    assert read(arguments.results) == []
     for loss in (0.5, 0.25):
-        command.keep(arguments, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
-    assert [one["loss"] for one in command.read(arguments.results)] == [0.25, 1.0]
+        keep(arguments, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
+    assert [one["loss"] for one in read(arguments.results)] == [0.25, 1.0]
 
 
 def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():
@@ -277,7 +278,7 @@ def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():
 
 
 def test_a_picture_shows_the_medians_that_are_kept(tmp_path):
-    picture = pytest.importorskip("peer_runs.picture")
+    picture = pytest.importorskip("benchmarks.peers.picture")
     cells = [("ours", False, 0.1), ("theirs", True, 1.0), ("public", False, math.inf)]
     records = [
         {"table": name, "peer": peer, "is_tuned": tuned, "epsilon": epsilon, "log loss": loss}
@@ -316,7 +317,6 @@ def test_coverage_is_a_mean_and_other_scores_are_medians():
 
 
 def test_no_score_has_the_name_that_failures_have(tmp_path):
-    questions = pytest.importorskip("peer_runs.questions")
     assert all("error" not in scores for _, _, scores in questions.QUESTIONS.values())
     X, rng = np.linspace(-1.0, 1.0, 20)[:, None], np.random.default_rng(0)
     truth, noisy = 0.5 * X[:, 0], 0.5 * X[:, 0] + 0.1 * rng.normal(size=20)

@@ -1,6 +1,8 @@
 """Private Bayes by backprop (2020): an epoch of disjoint batches costs one mechanism of sensitivity C.
 
-    python benchmarks/papers/bayes_by_backprop_2020.py [--repetitions 1000]
+    python -m benchmarks.papers.bayes_by_backprop_2020 [--repetitions 1000]
+
+Section "Bayes by backprop (2020)" of docs/papers.rst.
 
 Claimed: gradients at a draw of the weights, clipped to C and summed over a batch with noise of deviation
 sigma C; the batches of an epoch are disjoint, so that a record is in one of them, and an epoch costs one
@@ -20,6 +22,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from benchmarks.common import print_heads
 from skdpbayes.audit import audit_scores
 from skdpbayes.privacy.conversions import gaussian_epsilon
 
@@ -74,10 +77,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=1_000, help="runs on each table")
     arguments = parser.parse_args()
-    print(
-        "| sigma | epochs | mu, sensitivity C | 2 C | audited, at least | epsilon claimed | true | audited |"
-    )
-    print("|" + " --- |" * 8)
+    heads = "sigma | epochs | mu, sensitivity C | 2 C | audited, at least | epsilon claimed | true | audited"
+    print_heads(heads)
     wrong = 0
     for noise in (8.0, 4.0, 2.0):
         claimed, true = (factor * math.sqrt(N_EPOCHS) / noise for factor in (1, 2))

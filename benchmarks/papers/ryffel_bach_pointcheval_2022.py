@@ -1,6 +1,8 @@
 """Ryffel, Bach and Pointcheval (2022), Differential privacy guarantees for SGLD: epsilon 1 in Tables 1 and 2.
 
-    python benchmarks/papers/ryffel_bach_pointcheval_2022.py
+    python -m benchmarks.papers.ryffel_bach_pointcheval_2022
+
+Section "Ryffel, Bach and Pointcheval (2022)" of docs/papers.rst.
 
 Claimed, as the tables stand in the first author's thesis (Tables 6.1 and 6.2): logistic regression on frozen
 features by DP-SGLD, of which only the last iterate is seen, has (1.0, 1e-5) privacy and is more accurate than
@@ -34,6 +36,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
+from benchmarks.common import print_heads
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
 from skdpbayes.privacy.conversions import gaussian_epsilon
 
@@ -130,11 +133,10 @@ def mixture_epsilon(mus, weights, delta):
 
 def tables():
     """Print what the published epsilons amount to, and return them."""
-    print(
-        "| setting | claimed | theorem, epochs as K | steps as K "
-        "| at least, in turns | theorem's start | drawn anew |"
+    print_heads(
+        "setting | claimed | theorem, epochs as K | steps as K "
+        "| at least, in turns | theorem's start | drawn anew"
     )
-    print("|" + " --- |" * 7)
     found = []
     for setting in SETTINGS:
         n_steps = setting.n_epochs * batches_an_epoch(setting)

@@ -1,6 +1,8 @@
 """Wang, Fienberg and Smola (2015), Privacy for free: one posterior sample, and SGLD as it is.
 
-    python benchmarks/papers/wang_fienberg_smola_2015.py [--repetitions 20] [--rows 1000 20000]
+    python -m benchmarks.papers.wang_fienberg_smola_2015 [--repetitions 20] [--rows 1000 20000]
+
+Section "Wang, Fienberg and Smola (2015)" of docs/papers.rst.
 
 Claimed:
 
@@ -34,6 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from benchmarks.common import print_heads
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
@@ -54,7 +57,7 @@ def exact_epsilon_of_a_sample(radius, n_others, n_points=200_001):
 
 def samples():
     """Print what exact samples cost; return the largest share of 4 B."""
-    print("| r | 4 B | 2 B | exact, 0 other records | 10 | 1,000 |\n|" + " --- |" * 6)
+    print_heads("r | 4 B | 2 B | exact, 0 other records | 10 | 1,000")
     shares = []
     for radius in (1.0, 3.0, 10.0):
         bound = 4 * np.logaddexp(0, radius)
@@ -83,7 +86,8 @@ def exact_epsilon(epsilon, n_rows, n_passes, relation):
 
 def noise():
     """Print what the noise of the theorem costs; return the largest for a promise of 1."""
-    print("\n| rows | passes | promised | exact, add or remove | replace |\n|" + " --- |" * 5)
+    print()
+    print_heads("rows | passes | promised | exact, add or remove | replace")
     found = []
     for n_rows, n_passes in ((1_000, 1), (10_000, 1), (10_000, 100), (1_000_000, 10)):
         for epsilon in (1.0, 10.0):
@@ -163,7 +167,8 @@ def compare(n_rows, epsilon, n_repetitions):
 def figure(n_repetitions, sizes):
     """Print how chains do; return the least spread over the posterior's."""
     heads = "rows | epsilon | by | error in deviations | spread over the posterior's | accuracy | log loss"
-    print(f"\n| {heads} |\n|" + " --- |" * 7)
+    print()
+    print_heads(heads)
     spreads = []
     for n_rows in sizes:
         for epsilon in (0.1, 1.0, 10.0):

@@ -1,6 +1,8 @@
 """Zhang and Zhang (2023), DP-Fast MH: private, exact and fast at (0.05, 1e-5) for each iteration.
 
-    python benchmarks/papers/zhang_zhang_2023.py [--mnist mnist.npz] [--quick] [--seeds 3]
+    python -m benchmarks.papers.zhang_zhang_2023 [--mnist mnist.npz] [--quick] [--seeds 3]
+
+Section "Zhang and Zhang (2023)" of docs/papers.rst.
 
 Claimed: Metropolis-Hastings on minibatches (TunaMH, with noise where a step's sensitivity is not below
 epsilon) that is differentially private, exact, and as accurate as without privacy, on a mixture with two
@@ -25,17 +27,14 @@ probability 1 - exp(-Delta) (docs/privacy_for_free.rst). The mean is printed; 1e
 
 import argparse
 import math
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 from numba import njit
 
-sys.path += [str(Path(__file__).parents[2] / "examples"), str(Path(__file__).parents[1])]
-import metropolis_mnist
-import two_modes
-
+from benchmarks.common import print_heads
+from benchmarks.metropolis import mnist
+from examples import two_modes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 
@@ -160,7 +159,7 @@ def digits(path, n_steps, seeds):
     with np.load(path) as data:
         images = {part: data[f"X_{part}"].reshape(-1, 784) / 255.0 for part in ("train", "test")}
         labels = {part: data[f"y_{part}"] for part in ("train", "test")}
-    wanted = {part: np.isin(labels[part], metropolis_mnist.DIGITS) for part in images}
+    wanted = {part: np.isin(labels[part], mnist.DIGITS) for part in images}
     rows = {part: images[part][wanted[part]] for part in images}
     y = {part: (labels[part][wanted[part]] == 9).astype(float) for part in images}
     # Of the private rows, as in the paper.
@@ -185,7 +184,7 @@ def digits(path, n_steps, seeds):
 
 def with_a_total(path, seeds):
     """Print what the package's repair reaches at a total of epsilon 1, and the default beside it."""
-    X, y, X_test, y_test = metropolis_mnist.load(path)
+    X, y, X_test, y_test = mnist.load(path)
     for sampler in ("dp_fast_mh", "auto"):
         clf = DPBayesianLogisticRegression(
             1.0, DELTA, sampler=sampler, data_norm=1.0, classes=[0, 1]
@@ -200,7 +199,7 @@ def with_a_total(path, seeds):
 def main():
     """Print the tables and the verdict."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--mnist", metavar="PATH", help="see benchmarks/metropolis.py")
+    parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
     parser.add_argument("--quick", action="store_true", help="a tenth of the iterations")
     parser.add_argument("--seeds", type=int, default=1, help="how many chains of each kind")
     arguments = parser.parse_args()
@@ -208,8 +207,9 @@ def main():
     warnings.simplefilter("ignore", PrivacyWarning)
     warnings.simplefilter("ignore", UserWarning)
     shorter = 10 if arguments.quick else 1
-    heads = "setting | noise | on batches | with noise | accepted | result | delta without noise"
-    print(f"| {heads} |\n|{' --- |' * 7}")
+    print_heads(
+        "setting | noise | on batches | with noise | accepted | result | delta without noise"
+    )
     modes = two_mode_chains(20_000 // shorter, seeds)
     if arguments.mnist:
         digits(arguments.mnist, 40_000 // shorter, seeds)

@@ -1,4 +1,4 @@
-"""Errors of private regression over those of least squares, by `benchmarks/regression.py`."""
+"""Errors of private regression over those of least squares, by `benchmarks.regression.linear`."""
 
 import matplotlib.pyplot as plt
 import pandas as pd

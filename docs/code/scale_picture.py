@@ -1,9 +1,9 @@
-"""CPU time against size, on logarithmic scales, as `benchmarks/scale.py` has measured it."""
+"""CPU time against size, on logarithmic scales, as `benchmarks.speed.scale` has measured it."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path.cwd().parents[1] / "benchmarks"))
-import scale
+sys.path.insert(0, str(Path.cwd().parents[1]))
+from benchmarks.speed.scale import draw, load
 
-scale.draw(scale.load("scale.csv"))
+draw(load("scale.csv"))

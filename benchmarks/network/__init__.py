@@ -1,0 +1,1 @@
+"""Neural networks. Page benchmarks: "Neural networks"."""

@@ -1,0 +1,1 @@
+"""Claims of five papers, computed again. Page papers, a section for each."""

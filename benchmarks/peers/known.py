@@ -1,0 +1,123 @@
+"""The peers: what runs each, what it guarantees, and which options a user might try.
+
+Budgets are (epsilon, delta = 1e-5) for all; a peer that is purely private does with delta = 0, and one
+that takes mu is given the mu that is worth the same. Replacing a record is the stronger relation: what
+is epsilon-private under adding or removing one may be no more than 2 epsilon-private under replacing
+one.
+
+Grids are what "tuned" means: the option with the best score on other splits or tables, a choice that is
+not paid for. This package is never tuned.
+"""
+
+import itertools
+from typing import NamedTuple
+
+
+class Peer(NamedTuple):
+    """One method.
+
+    Attributes
+    ----------
+    name : str
+    runner : str
+        The environment, and the file ``run_{runner}.py``.
+    method : str
+        Of that file.
+    guarantee : str
+        Relation, pure or approximate, and what else is assumed.
+    options : dict
+    grid : tuple of dict
+        Options to tune; empty for none.
+    is_private : bool
+    """
+
+    name: str
+    runner: str
+    method: str
+    guarantee: str
+    options: dict = {}
+    grid: tuple = ()
+    is_private: bool = True
+
+
+def grid(**values):
+    """Return a dict for each combination of options."""
+    return tuple(
+        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
+    )
+
+
+OURS = "replace one; (epsilon, delta); bounds and number of rows public"
+NONE = "none"
+DPSGD = "add or remove one; (epsilon, delta) by the PRV accountant; number of rows public"
+EBM = "add or remove one; (epsilon, delta); bounds and number of rows public"
+WRITTEN = "replace one; (epsilon, delta); bounds public; written from the paper"
+PURE = "relation not named, sensitivities are those of replace one; pure epsilon; bounds public"
+KMEANS = "relation not named; pure epsilon; knows the range of the centres"
+
+CLASSIFIERS = (
+    Peer("without privacy", "skdpbayes", "logistic_public", NONE, is_private=False),
+    Peer("skdpbayes", "skdpbayes", "logistic", OURS),
+    Peer(
+        "diffprivlib", "diffprivlib", "logistic", PURE, {"C": 1.0}, grid(C=[1e-3, 1e-2, 0.1, 10.0])
+    ),
+    Peer("DP-EBM", "interpret", "logistic", EBM + "; two classes only"),
+    Peer(
+        "Opacus",
+        "opacus",
+        "logistic",
+        DPSGD,
+        {"rate": 0.02, "epochs": 10, "learning_rate": 0.5, "clip": 1.0},
+        grid(epochs=[5, 20], learning_rate=[0.2, 1.0, 4.0]),
+    ),
+    Peer(
+        "JAX",
+        "jax",
+        "logistic",
+        "replace one; (epsilon, delta); bounds and number of rows public; written by hand",
+        {"n_steps": 100, "step": 1.0},
+        grid(n_steps=[30, 300], step=[0.3, 3.0, 10.0]),
+    ),
+)
+REGRESSORS = (
+    Peer("least squares", "skdpbayes", "linear_public", NONE, is_private=False),
+    Peer("skdpbayes", "skdpbayes", "linear", OURS),
+    Peer("AdaSSP", "skdpbayes", "ada_ssp", WRITTEN),
+    Peer("one release", "skdpbayes", "one_shot", WRITTEN + "; knows the deviation of errors"),
+    Peer("diffprivlib", "diffprivlib", "linear", PURE),
+    Peer("DP-EBM", "interpret", "linear", EBM),
+    Peer(
+        "BinAgg",
+        "binagg",
+        "linear",
+        "add or remove one; mu-GDP; bounds public; uses the exact number of rows",
+        {"intercept": True},
+    ),
+)
+WITH_INTERVALS = (
+    REGRESSORS[1]._replace(options={"intercept": False}),
+    REGRESSORS[-1]._replace(options={"intercept": False}),
+    Peer("parametric bootstrap", "skdpbayes", "bootstrap", WRITTEN),
+)
+PRIVATE_KMEANS = Peer("private k-means", "diffprivlib", "clusters", KMEANS)
+CLUSTERINGS = (
+    Peer("without privacy", "skdpbayes", "mixture_public", NONE, is_private=False),
+    Peer("skdpbayes", "skdpbayes", "mixture", OURS),
+    PRIVATE_KMEANS,
+)
+DENSITIES = (
+    *(peer._replace(options={"covariance_type": "full"}) for peer in CLUSTERINGS[:2]),
+    Peer("noisy moments", "skdpbayes", "noisy_moments", WRITTEN),
+)
+NETWORKS = (
+    Peer("without privacy", "skdpbayes", "network_public", NONE, is_private=False),
+    Peer("skdpbayes", "skdpbayes", "network", OURS),
+    Peer(
+        "Opacus",
+        "opacus",
+        "network",
+        DPSGD,
+        {"rate": 0.02, "epochs": 10, "learning_rate": 0.5, "clip": 1.0, "momentum": 0.9},
+        grid(epochs=[10, 30], learning_rate=[0.1, 0.5, 1.5], momentum=[0.9]),
+    ),
+)

@@ -1,0 +1,253 @@
+"""The questions: which tables, which scores, and how the answers are laid out."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from benchmarks.common import classification_scores, epsilon_of, interval_scores, r_squared
+from benchmarks.mixture import moments
+from benchmarks.mixture.data import SCENARIOS, draw_tables
+from benchmarks.network.data import load_digits
+from benchmarks.peers import known, tables
+from benchmarks.peers.asking import Cell, measure
+from benchmarks.regression.linear import make_table
+
+TUNING_SEED = 1_000
+
+
+class Size(NamedTuple):
+    """How much is run."""
+
+    epsilons: tuple = (0.1, 0.3, 1.0, 3.0)
+    n_seeds: int = 5
+    n_large: int = 3
+    n_tables: int = 40
+    n_digits: int = 60_000
+    n_rows: int = 100_000
+    is_quick: bool = False
+    is_tuned: bool = True
+
+
+FULL = Size()
+QUICK = Size((0.1, 1.0), 3, 1, 10, 10_000, 20_000, True)
+# Where peers are tuned in the small version, which takes longer than all fits of a table.
+TUNED_QUICKLY = ("credit",)
+
+
+def classification(asker, size, arguments):
+    """Linear classifiers and additive models on six real tables."""
+    # At once, environments start once; one by one, fewer files are there at the same time.
+    groups = [arguments.tables] if size.is_quick else [[name] for name in arguments.tables]
+    records = []
+    for names in groups:
+        parts = [classified(name, asker, size, arguments) for name in names]
+        cells, tuning = (list(itertools.chain(*part)) for part in zip(*parts, strict=True))
+        records += measure(
+            asker,
+            "classification",
+            known.CLASSIFIERS,
+            cells,
+            score_probabilities,
+            tuning,
+            "log loss",
+        )
+        for path in {cell.data for cell in cells + tuning}:
+            path.unlink()
+    return records
+
+
+def classified(name, asker, size, arguments):
+    """Return the cells of one table, and those for tuning."""
+    table = tables.load(name, arguments.adult)
+    if table is None:
+        asker.tell(f"{name}: no file given")
+        return [], []
+    is_large = len(table.X) > tables.LARGE
+    epsilons = (1.0,) if is_large and size.is_quick else size.epsilons
+    seeds = range(size.n_large if is_large else size.n_seeds)
+    is_tuned = size.is_tuned and (not size.is_quick or name in TUNED_QUICKLY)
+    wanted = [*seeds, *([TUNING_SEED] if is_tuned else [])]
+    files = {seed: asker.save(f"{name}{seed}", tables.split(table, seed)) for seed in wanted}
+    by_seed = {
+        seed: [Cell(name, epsilon, seed, path) for epsilon in epsilons]
+        for seed, path in files.items()
+    }
+    tuning = by_seed.pop(TUNING_SEED, [])
+    return list(itertools.chain(*by_seed.values())), tuning
+
+
+def score_probabilities(arrays, path):
+    """Return scores of a classifier."""
+    with np.load(path) as data:
+        return classification_scores(arrays["probabilities"], data["y_test"])
+
+
+def regression(asker, size, arguments):
+    """Linear regression: designs whose truth is known, and prices of diamonds."""
+    cells = []
+    shapes = [("uniform", 2_000, 5), ("decaying", 20_000, 10), ("uniform", 20_000, 10)]
+    shapes = shapes[: 2 if size.is_quick else 3]
+    for design, n, d in shapes:
+        for seed in range(size.n_seeds):
+            rng = np.random.default_rng(seed)
+            rows, responses, truth, bound = make_table(design, 2 * n, d, rng)
+            arrays = {
+                "X": rows[:n],
+                "y": responses[:n],
+                "X_test": rows[n:],
+                # Without errors: what a prediction is off by is the method's own fault.
+                "y_test": rows[n:] @ truth[:-1] + truth[-1],
+                "bound": bound,
+                "norm": math.sqrt(d),
+                "lower": -np.ones(d),
+                "upper": np.ones(d),
+            }
+            path = asker.save(f"{design}{n}x{d}-{seed}", arrays)
+            cells += [Cell(f"{design} {n:,} x {d}", e, seed, path) for e in size.epsilons]
+    cells += diamond_cells(asker, size)
+    return measure(asker, "regression", known.REGRESSORS, cells, score_numbers)
+
+
+def diamond_cells(asker, size):
+    """Return cells of diamonds' prices: public bounds, the logarithm of the price within 4 of its middle."""
+    table = tables.load("diamonds")
+    # The price is the last but the cut, which is the label of the classification.
+    price, rows = table.X[:, -1], np.column_stack([table.X[:, :-1], table.y / 4.0])
+    d, cells = rows.shape[1], []
+    for seed in range(size.n_seeds):
+        order = np.random.default_rng(seed).permutation(len(rows))
+        train, test = order[len(order) // 4 :], order[: len(order) // 4]
+        arrays = {"X": rows[train], "y": price[train], "X_test": rows[test], "y_test": price[test]}
+        public = {"bound": 1.0, "norm": math.sqrt(d), "lower": -np.ones(d), "upper": np.ones(d)}
+        path = asker.save(f"diamonds{seed}", arrays | public)
+        cells += [Cell("log price of diamonds", e, seed, path) for e in size.epsilons]
+    return cells
+
+
+def score_numbers(arrays, path):
+    """Return scores of a regressor: the error relative to that of least squares, and R^2."""
+    with np.load(path) as data:
+        X, X_test = (np.column_stack([data[n], np.ones(len(data[n]))]) for n in ("X", "X_test"))
+        least = X_test @ np.linalg.lstsq(X, data["y"], rcond=None)[0]
+        wanted, predicted = data["y_test"], arrays["predictions"]
+    ratio = np.sqrt(np.mean((predicted - wanted) ** 2) / np.mean((least - wanted) ** 2))
+    return {"error ratio": ratio, "R2": r_squared(wanted, predicted)}
+
+
+def coverage(asker, size, arguments):
+    """95% intervals in BinAgg's setting: 2,000 rows of U(0, 10)^3, coefficients 1.5, -2, 0.5, errors of 1."""
+    truth, cells = np.array([1.5, -2.0, 0.5]), []
+    for seed in range(size.n_tables):
+        rng = np.random.default_rng(seed)
+        rows = rng.uniform(0.0, 10.0, size=(2_000, 3))
+        arrays = {
+            "X": rows,
+            "y": rows @ truth + rng.normal(size=2_000),
+            "X_test": rows[:1],
+            "bound": 30.0,
+            "norm": 10.0 * math.sqrt(3.0),
+            "lower": np.zeros(3),
+            "upper": np.full(3, 10.0),
+        }
+        path = asker.save(f"intervals{seed}", arrays)
+        # mu = 0.5, 1 and 2, as their tables have it.
+        cells += [Cell("BinAgg's", epsilon_of(mu), seed, path) for mu in (0.5, 1.0, 2.0)]
+    peers = [peer._replace(options={"level": 0.95} | peer.options) for peer in known.WITH_INTERVALS]
+
+    def score(arrays, path):
+        return interval_scores(arrays["low"], arrays["high"], truth)
+
+    return measure(asker, "coverage", peers, cells, score)
+
+
+def clusters(asker, size, arguments):
+    """Gaussian mixtures that are known, against private k-means: adjusted Rand indices of other rows."""
+    cells = []
+    for name, scenario in list(SCENARIOS.items())[: 2 if size.is_quick else None]:
+        for seed in range(size.n_seeds):
+            X, X_test, labels, _ = draw_tables(name, size.n_rows, seed)
+            arrays = {
+                "X": X,
+                "X_test": X_test,
+                "labels": labels,
+                "norm": scenario.data_norm,
+                "half": scenario.half + 4.0,
+                "n_clusters": scenario.n_components,
+            }
+            path = asker.save(f"mixture-{name}-{seed}", arrays)
+            table = f"{name}, {size.n_rows:,} rows"
+            cells += [Cell(table, epsilon, seed, path) for epsilon in size.epsilons]
+
+    def score(arrays, path):
+        with np.load(path) as data:
+            return {"Rand": adjusted_rand_score(data["labels"], arrays["labels"])}
+
+    return measure(asker, "clusters", known.CLUSTERINGS, cells, score)
+
+
+def density(asker, size, arguments):
+    """One Gaussian on a medical table (`benchmarks/mixture/moments.py`): mean log density of other rows."""
+    X, cells = moments.load(), []
+    for seed in range(size.n_seeds):
+        order = np.random.default_rng(seed).permutation(len(X))
+        parts = {"X": X[order[len(X) // 4 :]], "X_test": X[order[: len(X) // 4]]}
+        path = asker.save(f"nafld{seed}", parts | {"norm": moments.NORM, "n_clusters": 1})
+        cells += [Cell("nafld1", epsilon, seed, path) for epsilon in size.epsilons]
+
+    def score(arrays, path):
+        return {"density": float(arrays["density"])}
+
+    return measure(asker, "density", known.DENSITIES, cells, score)
+
+
+def networks(asker, size, arguments):
+    """One hidden layer of 128 on digits, by the means of patches (`benchmarks/network/data.py`)."""
+    if arguments.mnist is None:
+        asker.tell("MNIST: no file given")
+        return []
+    X, y, X_test, y_test = load_digits(arguments.mnist, "patches")
+    name, cells, files = f"MNIST, {size.n_digits:,} rows", [], {}
+    seeds = range(1 if size.is_quick else min(size.n_seeds, 3))
+    for seed in (*seeds, TUNING_SEED):
+        kept = np.random.default_rng(seed).permutation(len(X))[: size.n_digits]
+        rows = {"X": X[kept], "y": y[kept], "X_test": X_test, "y_test": y_test}
+        if (
+            seed == TUNING_SEED
+        ):  # The last sixth is held out; the test rows are for the figures alone.
+            held_out = len(kept) // 6
+            rows = {
+                "X": X[kept[held_out:]],
+                "y": y[kept[held_out:]],
+                "X_test": X[kept[:held_out]],
+                "y_test": y[kept[:held_out]],
+            }
+        files[seed] = asker.save(f"digits{seed}", rows | {"norm": 1.0, "n_classes": 10})
+    epsilons = [epsilon for epsilon in size.epsilons if epsilon >= 1.0]
+    cells = [Cell(name, epsilon, seed, files[seed]) for epsilon in epsilons for seed in seeds]
+    tuning = [Cell(name, epsilon, TUNING_SEED, files[TUNING_SEED]) for epsilon in epsilons]
+    peers = [peer._replace(options=peer.options | {"n_hidden": 128}) for peer in known.NETWORKS]
+    return measure(
+        asker, "networks", peers, cells, score_probabilities, tuning * size.is_tuned, "log loss"
+    )
+
+
+# Name: (what runs it, its peers, the scores of its table).
+QUESTIONS = {
+    "classification": (
+        classification,
+        known.CLASSIFIERS,
+        ("accuracy", "log loss", "AUC", "calibration", "seconds"),
+    ),
+    "regression": (regression, known.REGRESSORS, ("error ratio", "R2", "seconds")),
+    "coverage": (coverage, known.WITH_INTERVALS, ("coverage", "width", "seconds")),
+    "clusters": (clusters, known.CLUSTERINGS, ("Rand", "seconds")),
+    "density": (density, known.DENSITIES, ("density", "seconds")),
+    "networks": (
+        networks,
+        known.NETWORKS,
+        ("accuracy", "log loss", "AUC", "calibration", "seconds"),
+    ),
+}

@@ -1,0 +1,1 @@
+"""Regression. Page benchmarks_numbers: "Numbers as responses" and "Counts as responses"."""

@@ -1,0 +1,1 @@
+"""Other tools with private estimators in them. Page tools: "What was tried"."""
