@@ -247,7 +247,7 @@ def main():
         )
         command.add_argument("--seeds", type=int, default=3)
         if run is probabilities:
-            command.add_argument("--adult", required=True, metavar="PATH", help="UCI Adult, with a header line")
+            command.add_argument("--adult", required=True, metavar="PATH", help="UCI Adult")
             command.add_argument("--tables", nargs="+", choices=TABLES, default=tuple(TABLES))
             continue
         command.add_argument("--steps", type=int, help="instead of the default number")
