@@ -46,7 +46,7 @@ def table_of(family, rng, n=71, d=3):
 def logits_of(model, theta, X, offsets):
     """Return logits from their definition."""
     rows = X * np.minimum(1.0, model.norm / np.linalg.norm(X, axis=1))[:, None]
-    found = rows @ theta[: X.shape[1]] + model.column * theta[-1]
+    found = rows @ theta[: X.shape[1]] + model.constant_value * theta[-1]
     return found if offsets is None else found + offsets
 
 
