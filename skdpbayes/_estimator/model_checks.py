@@ -169,8 +169,9 @@ def columns_below_noise(released, draws, names):
     named = ", ".join(str(names[j]) for j in hidden[:_NAMED])
     if len(hidden) > _NAMED:
         named += f" and {len(hidden) - _NAMED} more"
+    verb = "varies" if len(hidden) == 1 else "vary"
     return (
-        f"noise hides how much {named} vary: far less than within -1 and 1, or than data_norm allows. "
+        f"noise hides how much {named} {verb}: far less than within -1 and 1, or than data_norm allows. "
         "Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
         "(BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends budget "
         "again.",

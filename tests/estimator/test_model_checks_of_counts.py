@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skdpbayes import DPBayesianPoissonRegressor
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._estimator.model_checks import (
     _FEW_TRIALS,
     _LARGEST_SHARE_AT_MAX,
@@ -190,3 +190,21 @@ def test_a_fit_tells_of_zeros_and_overdispersion_only():
         kinds = [one for one in caught if one.category is ConvergenceWarning]
         texts = " ".join(str(one.message) for one in kinds)
         assert told in texts and bool(told) == bool(texts)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("top, is_named", [(1.0, False), (0.02, True)])
+def test_chains_in_whitened_coordinates_name_columns_that_noise_hides(top, is_named, counts):
+    """The default of counts, and of labels with many columns: the second moment has been released."""
+    rng, n = np.random.default_rng(0), 20_000
+    rows = np.column_stack([rng.uniform(-1.0, 1.0, n), rng.uniform(0.0, top, n)])
+    model = DPBayesianLogisticRegression(sampler="sgfs", n_draws=4, random_state=0)
+    y = rng.integers(0, 2, n)
+    if counts:
+        model = DPBayesianPoissonRegressor(10, sampler="sgfs", n_draws=4, random_state=0)
+        y = rng.poisson(np.exp(0.5 * rows[:, 0]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, y)
+    assert any("hides how much x1 varies" in str(each.message) for each in caught) == is_named
+    assert "intervals of those with a deviation below" in str(model.plan_)

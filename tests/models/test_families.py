@@ -95,7 +95,9 @@ def test_a_target_of_a_model_knows_its_family_and_its_bounds(n_classes, rng):
     clipped = X * np.minimum(1.0, 2.0 / np.linalg.norm(X, axis=1))[:, None]
     logits = blocks[:, :3] @ clipped.T + blocks[:, 3:]
     residuals = weights * model.family.residuals(model.family.inverse_link(logits), y)
-    gradient = np.hstack([residuals @ clipped, model.constant_value * residuals.sum(axis=1)[:, None]])
+    gradient = np.hstack(
+        [residuals @ clipped, model.constant_value * residuals.sum(axis=1)[:, None]]
+    )
     expected = gradient.ravel() + target.prior_precision * theta
     np.testing.assert_allclose(potential_gradient(target, theta), expected, rtol=1e-9)
 

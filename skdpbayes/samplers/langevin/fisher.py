@@ -29,6 +29,8 @@ from ..base import (
 )
 from ..noise import OfBlocks, moment_noise, path_multiplier, release_moment
 from ..plan import Plan, chain_length, check_linear, most_steps, number_of_draws
+from ..statistics.design import moment_diagnostics
+from ..statistics.plan import hidden_columns_line, hidden_columns_warning
 from .chains import run_underdamped
 from .plan import PriorGeometry, check_batches
 from .sampler import SGHMC
@@ -158,7 +160,25 @@ class FisherPlan(Plan):
             lines["full table"] = "temperature about {1:.3g} in place of {0:.3g}, say".format(
                 *self.nominal_temperatures
             )
+        if geometry := self._geometry():
+            lines |= hidden_columns_line(self, geometry)
         return lines
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        texts = super().warnings
+        if geometry := self._geometry():
+            texts += hidden_columns_warning(self, geometry)
+        return texts
+
+    def _geometry(self):
+        """(Norm of rows, their constant, noise) of the second moment, None without noise or a constant."""
+        bounds = self.bounds
+        if not (bounds.row_norm and bounds.constant and self.moment_noise > 0):
+            return None
+        norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+        return norm, bounds.constant, self.moment_noise
 
     @property
     def mu_of_matrix(self):
@@ -449,7 +469,17 @@ def run_fisher(plan, chain, target, generator, verbose):
     blocks = draws.reshape(plan.n_draws, n_blocks, -1)
     mean = (n_blocks > 1) * blocks.mean(axis=1, keepdims=True)
     blocks = (blocks - mean) @ transform.T + mean * scale
-    return Released(blocks.reshape(draws.shape), path, other={"second_moment": moment})
+    other = {"second_moment": moment, **_diagnostics(plan, moment)}
+    return Released(blocks.reshape(draws.shape), path, other=other)
+
+
+def _diagnostics(plan, moment):
+    """What the released second moment says of rows, where there are a constant column and noise."""
+    if (geometry := plan._geometry()) is None:
+        return {}
+    norm, constant, noise = geometry
+    is_exact = plan.budget.neighboring_relation == "replace_one"
+    return moment_diagnostics(moment, noise, constant, norm, plan.n_samples, is_exact)
 
 
 # Fisher scoring without privacy: a chain at the posterior's mode, in coordinates in which it is

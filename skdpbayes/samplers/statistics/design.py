@@ -435,6 +435,31 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
     return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
 
 
+def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
+    """What a noisy second moment says of rows, a dict for `Released.other`.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm, n_samples, is_exact
+        As for `share_of_a_direction`.
+
+    Returns
+    -------
+    diagnostics : dict of {str: float or ndarray}
+        Shares of the largest possible second moment, along one direction and of the trace, and the columns
+        that `hidden_columns` finds.
+    """
+    known = moment, noise_scale, constant
+    n_records = n_samples if is_exact else number_of_records(*known, n_samples)
+    hidden, candidates = hidden_columns(*known, data_norm, n_records)
+    return {
+        "share_of_a_direction": share_of_a_direction(*known, data_norm, n_samples, is_exact),
+        "share_of_norm": share_of_norm(*known, data_norm, n_samples, is_exact),
+        "hidden_columns": hidden,
+        "hidden_or_rare_columns": candidates,
+    }
+
+
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     """Indices of columns that noise hides and that vary far less than their bounds allow, surely and perhaps.
 

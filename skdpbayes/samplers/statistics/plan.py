@@ -87,18 +87,21 @@ def half_width(data_norm, n_features):
     return data_norm / math.sqrt(n_features)
 
 
-def hidden_deviation(plan):
-    """Standard deviation of columns that noise hides, over half the width of their bounds."""
-    norm, _, noise = moment_geometry(plan)
+def hidden_deviation(plan, geometry=None):
+    """Standard deviation of columns that noise hides, over half the width of their bounds.
+
+    ``geometry`` is that of `moment_geometry`, for plans without a ``moment_multiplier``.
+    """
+    norm, _, noise = moment_geometry(plan) if geometry is None else geometry
     n_features = plan.bounds.block_length - (plan.bounds.constant > 0)
     return math.sqrt(INVISIBLE * noise / plan.n_samples) / half_width(norm, n_features)
 
 
-def hidden_columns_line(plan):
+def hidden_columns_line(plan, geometry=None):
     """Line of a printed plan on columns that hardly vary, a dict of {name: text}."""
     if not plan.budget.is_private:
         return {}
-    hidden = hidden_deviation(plan)
+    hidden = hidden_deviation(plan, geometry)
     text = "noise hides how much any varies within its bounds"
     if hidden < 1.0:  # The deviation of a column that is at either end.
         width = f"{hidden:.2g} of half their bounds' width"
@@ -106,9 +109,9 @@ def hidden_columns_line(plan):
     return {"columns": text}
 
 
-def hidden_columns_warning(plan):
+def hidden_columns_warning(plan, geometry=None):
     """A tuple with a warning if noise hides how much any column varies, else an empty one."""
-    if not plan.budget.is_private or hidden_deviation(plan) < EVEN_DEVIATION:
+    if not plan.budget.is_private or hidden_deviation(plan, geometry) < EVEN_DEVIATION:
         return ()
     return (
         f"noise hides how much any column varies, in {plan.n_samples:,} rows at epsilon="

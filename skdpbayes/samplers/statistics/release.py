@@ -30,10 +30,8 @@ from .design import (
     Design,
     coordinates_for,
     estimate_design,
-    hidden_columns,
+    moment_diagnostics,
     number_of_records,
-    share_of_a_direction,
-    share_of_norm,
     with_constant,
 )
 from .dispersion import (
@@ -354,14 +352,9 @@ def release_design(plan, target, generator):
         n_records *= 0.5 * max_weight
     is_exact = not is_weighted and plan.budget.neighboring_relation == "replace_one"
     known = moment, noise, constant
-    diagnostics = {
-        "share_of_a_direction": share_of_a_direction(*known, norm, n_records, is_exact),
-        "share_of_norm": share_of_norm(*known, norm, n_records, is_exact),
-    }
+    diagnostics = moment_diagnostics(*known, norm, n_records, is_exact)
     if not is_exact:
         n_records = number_of_records(*known, n_records)
-    hidden, candidates = hidden_columns(*known, norm, n_records)
-    diagnostics |= {"hidden_columns": hidden, "hidden_or_rare_columns": candidates}
     design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)
