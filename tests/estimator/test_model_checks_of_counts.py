@@ -207,4 +207,4 @@ def test_chains_in_whitened_coordinates_name_columns_that_noise_hides(top, is_na
         warnings.simplefilter("always")
         model.fit(rows, y)
     assert any("hides how much x1 varies" in str(each.message) for each in caught) == is_named
-    assert "intervals of those with a deviation below" in str(model.plan_)
+    assert "intervals of those with a deviation below" in str(model.privacy_plan(n, 2))
