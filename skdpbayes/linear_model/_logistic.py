@@ -126,21 +126,19 @@ class DPBayesianLogisticRegression(
         What the sampler released besides the draws. By default:
 
         - ``second_moment``, of shape (n_features + 1, n_features + 1): the noisy sum of ``z z^T`` over
-        clipped
-          rows ``z``, each extended by a constant (half of ``data_norm`` without an intercept);
+          clipped rows ``z``, each extended by a constant (half of ``data_norm`` without an intercept);
         - ``share_of_a_direction`` and ``share_of_norm``, float: lower bounds on the largest eigenvalue and
-        the
-          trace of that sum without noise, over the largest possible trace;
+          the trace of that sum without noise, over the largest possible trace;
         - ``hidden_columns`` and ``hidden_or_rare_columns``, arrays of indices: columns that vary less than
           the noise can show, and those that are such or are indicators of rare events;
         - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
           records being weighted as in the fit;
         - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates.
 
-        With "sgfs" only ``second_moment``, with the constant of an intercept. With "bbb" ``variational_mean``
-        and ``variational_scale``, the mean and deviation of every coefficient, of shape
-        (1 or n_classes, n_features + fit_intercept). With random walks ``acceptance_rate`` and ``n_iter``,
-        the number of proposals.
+        With "sgfs" the first three of these, where there is an intercept, and otherwise ``second_moment``.
+        With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every
+        coefficient, of shape (1 or n_classes, n_features + fit_intercept). With random walks
+        ``acceptance_rate`` and ``n_iter``, the number of proposals.
     n_iter_ : int
         Number of updates, including those that drew the start.
     n_features_in_ : int

@@ -131,15 +131,14 @@ class DPBayesianPoissonRegressor(
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
-        over clipped rows with the constant of the intercept. With "clipped_residuals" also:
+        What the sampler released besides the draws. By default ``second_moment``, ``share_of_a_direction``,
+        ``share_of_norm``, ``hidden_columns`` and ``hidden_or_rare_columns``, as for
+        `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
-        - ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``,
-          ``posterior`` and ``coordinate_scale`` as for `DPBayesianLogisticRegression`;
+        - ``posterior`` and ``coordinate_scale``, as there;
         - ``dispersion``, float: the variance of counts over their mean;
         - ``shortfall``, (float, float): by what share squares of residuals fall short of Poisson's law, and
-        its
-          deviation;
+          its deviation;
         - ``few_trials``, float: the logarithm of how much likelier the counts are if they are of few trials;
         - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
         - ``excess_zeros``, float: zeros beyond those of the law of counts, in deviations;
