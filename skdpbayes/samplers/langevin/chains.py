@@ -58,7 +58,7 @@ def _advance_overdamped(oracle, generator, theta, steps, first, stop, kept, draw
         begun = kept[draw - 1] + 1 if steps.restarts_at_draw and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * step * steps.temperature)
-        # Propositions 3, 7, 8 and 18.
+        # Propositions 3, 7 and 8.
         noisy_step(gradient, step, noise_scale, steps.spacing, generator, moved)
         add_prior_step(prior, step * steps.temperature, steps.spacing, moved)
         for j in range(theta.size):
