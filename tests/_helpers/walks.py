@@ -99,8 +99,8 @@ def repeated(
         n_draws=n_draws,
         **options,
     )
-    clock = plan.clock._replace(total=float(n_steps), burn_in_end=burn_in_end * n_steps)
-    return plan.changed(n_steps=n_steps, expected_steps=n_steps, clock=clock)
+    clock = plan.privacy_filter._replace(total=float(n_steps), burn_in_end=burn_in_end * n_steps)
+    return plan.changed(n_steps=n_steps, expected_steps=n_steps, privacy_filter=clock)
 
 
 def blocks(target, plan, seed, block):
@@ -122,7 +122,7 @@ def blocks(target, plan, seed, block):
     passed = []
     for first in range(0, plan.n_steps, block):
         stop = min(first + block, plan.n_steps)
-        core._advance(oracle, generator, theta, state, walk, plan.clock, first, stop, *fixed, 0)
+        core._advance(oracle, generator, theta, state, walk, plan.privacy_filter, first, stop, *fixed, 0)
         passed.append(np.concatenate([theta, state]))
         if state[core._OVER]:
             break
