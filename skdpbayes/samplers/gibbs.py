@@ -300,7 +300,7 @@ class GibbsPlan(_Sweeping, MixturePlan):
 
     @property
     def estimated_seconds(self) -> float:
-        """A rough guess of the run time on one core."""
+        """A rough guess of the run time."""
         return super().estimated_seconds + self.n_steps * _SWEEP_SECONDS
 
 
@@ -315,7 +315,7 @@ class NormalGibbsPlan(_Sweeping):
 
     @property
     def estimated_seconds(self) -> float:
-        """A rough guess of the run time on one core."""
+        """A rough guess of the run time."""
         d = float(self.n_parameters)
         return (self.n_samples * d**2 + self.n_steps * d**3) / _OPERATIONS + 1e-4 * self.n_steps
 

@@ -122,7 +122,9 @@ def blocks(target, plan, seed, block):
     passed = []
     for first in range(0, plan.n_steps, block):
         stop = min(first + block, plan.n_steps)
-        core._advance(oracle, generator, theta, state, walk, plan.privacy_filter, first, stop, *fixed, 0)
+        core._advance(
+            oracle, generator, theta, state, walk, plan.privacy_filter, first, stop, *fixed, 0
+        )
         passed.append(np.concatenate([theta, state]))
         if state[core._OVER]:
             break

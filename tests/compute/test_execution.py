@@ -315,12 +315,12 @@ def test_draws_show_progress_after_the_rows_were_read(capsys):
     assert "".join(capsys.readouterr()) == ""
 
 
-def test_a_target_from_elsewhere_is_said_to_take_longer_and_to_compile():
+def test_a_target_of_ones_own_is_said_to_take_longer_and_to_compile():
     budget = Budget(epsilon=2.0, delta=1e-6)
     bounds = TargetBounds(3, 1.0, 1.0, (1.0, 1.0))
     own = SGLD(n_steps=1000).plan(bounds, n_samples=5000, budget=budget)
     linear = SGLD(n_steps=1000).plan(bounds._replace(row_norm=1.0), n_samples=5000, budget=budget)
-    assert own.estimated_seconds > 5 * linear.estimated_seconds
+    assert own.estimated_seconds > 3 * linear.estimated_seconds
     assert own.estimated_seconds == pytest.approx(5e6 * 6e-8, rel=0.1)
     assert "compiling a target of your own" in str(own)
     assert "compiling" not in str(linear)

@@ -195,9 +195,7 @@ def test_levels_within_products_are_refused(table):
     assert list(found.index) == ["region_north (reference)", "region_east", "region_west"]
 
 
-@pytest.mark.parametrize(
-    "requested_budget", [{"raw": True}, {"reference_levels": {"region": "north"}}]
-)
+@pytest.mark.parametrize("asked", [{"raw": True}, {"reference_levels": {"region": "north"}}])
 def test_the_last_step_alone_does_not_know_raw_columns(declared, asked):
     """Its odds would be of scaled columns, under another name."""
     with pytest.raises(ValueError, match="pass the fitted pipeline itself"):

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
-from skdpbayes.models import LinearModel, Logistic, second_moment, threads
+from skdpbayes.models import LinearModel, Logistic, second_moment
+from skdpbayes.models import rows as clipped_rows
 from skdpbayes.models import sums as blocks
 from skdpbayes.models.sums import record_weights, sum_of_losses, weighted_sums
 
@@ -64,8 +65,8 @@ def test_sums_do_not_depend_on_how_many_threads_there_are(make_target, rows, mon
         return make_block(*args)
 
     monkeypatch.setattr(blocks, "_block", noted)
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(clipped_rows, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(clipped_rows.numba, "get_num_threads", lambda: 3)
     shared, *_ = sums(target, np.random.default_rng(0))
     assert threading.main_thread().name not in names
     for one, other in zip(alone, shared, strict=True):
@@ -82,8 +83,8 @@ def test_chains_of_additions_are_as_short_as_rounding_is_allowed_for():
 
 
 def test_warnings_that_were_turned_into_errors_stay_silent_in_threads(make_target, monkeypatch):
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(clipped_rows, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(clipped_rows.numba, "get_num_threads", lambda: 2)
     target, _ = make_target(np.zeros((N, D)), np.arange(N) % 2)
     with np.errstate(all="raise"):
         weights = record_weights(target, np.eye(D), 1.0)

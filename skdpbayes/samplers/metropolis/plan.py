@@ -33,6 +33,8 @@ from ..plan import COMPOSABLE_BATCHES, Plan
 STEP_SECONDS = (1e-6, 4e-8)
 LOOKUP_SECONDS = (3e-8, 2e-9)
 PASS_SECONDS = (8e-9, 1.5e-9)
+# Time that a fit takes over the sum of these.
+_SECONDS_FACTOR = 1.4
 # Exact costs shorten steps by some hundredths more than the search reckons with: no reason for a warning.
 _SHORT_SHARE = 0.85
 # The distance that is adapted to decisions keeps within this factor of the plan's.
@@ -130,9 +132,11 @@ class MetropolisPlan(Plan):
 
     @property
     def estimated_seconds(self):
-        """A rough guess of the run time on one core, for dense rows."""
-        return self.expected_steps * step_seconds(
-            self.bounds.n_parameters, self.batch_size, self.batch_ratio == 0
+        """A rough guess of the run time, for dense rows."""
+        return (
+            _SECONDS_FACTOR
+            * self.expected_steps
+            * step_seconds(self.bounds.n_parameters, self.batch_size, self.batch_ratio == 0)
         )
 
     @property

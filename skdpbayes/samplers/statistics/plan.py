@@ -655,7 +655,8 @@ class ClippedResidualsPlan(Plan):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
         reading = entries * (1.2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
-        return reading + 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
+        drawing = 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
+        return 0.4 + reading + drawing
 
     @property
     def interval_inflation(self):
@@ -833,9 +834,8 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         entries = self.n_samples * self.n_parameters
         reading = entries * (2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
         rounds = BURN_IN + self.n_draws / N_CHAINS
-        return (
-            reading + 2.0 + N_ROWS * N_CHAINS * LEAPS * rounds * (5e-8 + 2e-9 * self.n_parameters)
-        )
+        drawing = N_ROWS * N_CHAINS * LEAPS * rounds * (5e-8 + 2e-9 * self.n_parameters)
+        return 1.3 * (reading + 2.0 + drawing)
 
     @property
     def interval_inflation(self):

@@ -293,7 +293,9 @@ def test_batches_keep_their_size_where_the_temperature_must_rise():
     assert 0.8 * 0.1018 < made.epsilon <= 0.1018
 
 
-@pytest.mark.parametrize("relation, sensitivity_factor", [("replace_one", 2.0), ("add_or_remove_one", 1.0)])
+@pytest.mark.parametrize(
+    "relation, sensitivity_factor", [("replace_one", 2.0), ("add_or_remove_one", 1.0)]
+)
 @pytest.mark.parametrize("sampler", NOISY)
 def test_noise_of_the_multiplier_that_was_asked_for(sampler, relation, sensitivity_factor):
     made = plan(sampler, relation=relation, noise_multiplier=25.0)
