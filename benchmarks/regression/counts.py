@@ -12,7 +12,7 @@ with a variance of ``dispersion`` times the mean; the rate is that of a row of m
 ``max(20, 4 rate + 16)``. Exposures, if asked for, are lognormal with deviation 0.7. All are private under
 replace_one at delta 1e-5:
 
-- looks: `ClippedResiduals`, draws and all;
+- clipped_residuals: `ClippedResiduals`, draws and all;
 - chain: what "auto" took before, Fisher scoring or an underdamped chain.
 
 Printed are medians over tables of the error of logarithms of means, rows counting by their means, over that
@@ -68,8 +68,8 @@ def maximum_likelihood(z, counts, offsets):
     return theta
 
 
-def looks(bounds, n, budget):
-    """Return the plan of looks at clipped residuals."""
+def clipped_residuals(bounds, n, budget):
+    """Return the plan of sums of clipped residuals."""
     return ClippedResiduals().plan(bounds, n, budget)
 
 
@@ -78,7 +78,7 @@ def chain(bounds, n, budget):
     return Auto(burn_in=0.5).plan(bounds, n, budget)
 
 
-METHODS = {"looks": looks, "chain": chain}
+METHODS = {"clipped_residuals": clipped_residuals, "chain": chain}
 
 
 def measured(method, design, size, rate, epsilon, arguments):
@@ -90,7 +90,7 @@ def measured(method, design, size, rate, epsilon, arguments):
         options = rate, arguments.dispersion, arguments.exposures
         rows, counts, offsets, truth = make_table(design, n, d, *options, rng)
         largest = max(20.0, math.ceil(4.0 * rate + 16.0))
-        constant = "short" if method == "looks" else "equal"
+        constant = "short" if method == "clipped_residuals" else "equal"
         model = LinearModel(
             family=Poisson(largest), n_features=d, norm=math.sqrt(d), constant=constant
         )

@@ -17,7 +17,7 @@ Responses are bounded by 4, by 8 from 20 columns on and by 16 from 100 on, and b
 are binary; coefficients have deviation 0.5 (times ``sqrt(d)`` in the ball), which no method knows. All
 are private under replace_one at delta 1e-5:
 
-- looks: `ClippedResiduals`, draws and all;
+- clipped_residuals: `ClippedResiduals`, draws and all;
 - one shot: a noisy second moment of ``(z, y R / B)``, hence ``A = sum z z^T`` and ``b = sum z y``, and the
   normal posterior of coefficients given ``b ~ N(A theta, s^2 A + noise)``, with the true deviation of errors;
 - AdaSSP: Algorithm 2 of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, with
@@ -74,7 +74,7 @@ def make_table(design, n, d, rng):
     return np.ascontiguousarray(rows), np.clip(responses, -bound, bound), truth, bound
 
 
-def looks(z, responses, bound, epsilon, seed, norm):
+def clipped_residuals(z, responses, bound, epsilon, seed, norm):
     """Return mean and interval of the posterior from clipped residuals."""
     n, d = len(z), z.shape[1] - 1
     model = LinearModel(family=Normal(-bound, bound), n_features=d, norm=norm, constant=1.0)
@@ -118,7 +118,7 @@ def ada_ssp(z, responses, bound, epsilon, seed, norm):
     return mean, np.full(size, np.nan), np.full(size, np.nan)
 
 
-METHODS = {"looks": looks, "one shot": one_shot, "AdaSSP": ada_ssp}
+METHODS = {"clipped_residuals": clipped_residuals, "one shot": one_shot, "AdaSSP": ada_ssp}
 
 
 def ridge(z, responses, bound, epsilon, seed, norm):
