@@ -235,8 +235,8 @@ def smaller_cost(cost, factor):
 # to them
 
 
-def step_warnings(spending, parts, n_samples, n_persons=None):
-    """The warnings of private steps' plans, each after the name of its step.
+def plans_of_steps(spending, parts, n_samples, n_persons=None):
+    """The warnings of private steps' plans, each after the name of its step, and the seconds of fits.
 
     Parameters
     ----------
@@ -252,8 +252,10 @@ def step_warnings(spending, parts, n_samples, n_persons=None):
     Returns
     -------
     warnings : tuple of str
+    seconds : float
+        A rough guess, as far as plans have one.
     """
-    warnings = []
+    warnings, seconds = [], 0.0
     for path, step, width in spending:
         if path not in parts or width is None:
             continue
@@ -261,10 +263,11 @@ def step_warnings(spending, parts, n_samples, n_persons=None):
         step_copy = clone(step).set_params(epsilon=epsilon, delta=delta)
         if n_persons is not None and hasattr(step_copy, "transform"):
             step_copy.set_params(public_size=int(n_persons))
-        # A third-party step need not have any.
-        texts = getattr(step_copy.privacy_plan(n_samples, width), "warnings", ())
-        warnings += [f"{path}: {text}" for text in texts]
-    return tuple(warnings)
+        plan = step_copy.privacy_plan(n_samples, width)
+        # A third-party step need have neither.
+        warnings += [f"{path}: {text}" for text in getattr(plan, "warnings", ())]
+        seconds += getattr(plan, "estimated_seconds", 0.0)
+    return tuple(warnings), seconds
 
 
 def _step_of(text, plan):
@@ -331,6 +334,8 @@ class PipelinePlan(PlannedRelease):
         What is known of all steps beforehand, for reports.
     leaks : tuple of str, default=()
         What ``cost`` does not cover, because steps may learn without noise.
+    estimated_seconds : float, default=0.0
+        A rough guess of the run time of private models; 0 if their numbers of columns are not known yet.
     """
 
     budget: Budget
@@ -346,6 +351,7 @@ class PipelinePlan(PlannedRelease):
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    estimated_seconds: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def requested_budget(self) -> Budget:
@@ -402,6 +408,8 @@ class PipelinePlan(PlannedRelease):
             steps.append(
                 ("at most", f"{self.column_limit.n_columns:,} columns, which {last} can take")
             )
+        if self.estimated_seconds > 0:
+            steps.append(("work", f"very roughly {self.estimated_seconds:.2g} s"))
         return super()._lines() + steps
 
     def _width(self, names):
@@ -486,8 +494,10 @@ def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
         cheaper_steps(spending, relation, limit),
     )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
+    texts, seconds = plans_of_steps(spending, plan.step_budgets, n_samples, n_persons)
     return plan.changed(
-        warnings=plan.warnings + step_warnings(spending, plan.step_budgets, n_samples, n_persons),
+        warnings=plan.warnings + texts,
+        estimated_seconds=seconds,
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
         data_norm=norm,

@@ -97,6 +97,15 @@ def test_the_last_step_gets_all_where_nothing_else_spends():
     assert plan.epsilon == pytest.approx(0.5, rel=1e-3) and plan.epsilon <= 0.5
 
 
+def test_a_plan_says_how_long_the_model_takes():
+    model = DPBayesianLogisticRegression()
+    pipe = make_private_pipeline(DPQuantileScaler(), model, epsilon=1.0, delta=1e-6)
+    plan = pipe.privacy_plan(100_000, 20)
+    alone = model.set_params(delta=1e-6, data_norm=20**0.5).privacy_plan(100_000, 20)
+    assert plan.estimated_seconds == pytest.approx(alone.estimated_seconds, rel=1e-6)
+    assert f"work      very roughly {plan.estimated_seconds:.2g} s" in str(plan)
+
+
 def test_shares_decide_who_gets_what():
     plans = [
         mixed(shares=shares, delta=1e-5).privacy_plan(N, 3)
