@@ -92,8 +92,8 @@ def audited_release(
     >>> import numpy as np
     >>> from skdpbayes.audit import ReleaseEvent, audited_release
     >>> generator, sums = np.random.default_rng(0), np.array([3.0, 4.0])
-    >>> passage = ReleaseEvent("gaussian", sums, noise=2.0, charged=0.5)
-    >>> noisy = audited_release(passage, lambda: sums + 2.0 * generator.normal(size=2), generator)
+    >>> event = ReleaseEvent("gaussian", sums, noise=2.0, charged=0.5)
+    >>> noisy = audited_release(event, lambda: sums + 2.0 * generator.normal(size=2), generator)
     >>> noisy.shape
     (2,)
     """

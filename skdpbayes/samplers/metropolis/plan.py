@@ -82,7 +82,7 @@ class MetropolisPlan(Plan):
         ``n a / lambda_T`` of the Poisson batch; 0 takes the whole table.
     adapt_step_size : bool
         Whether the step size follows the accept/reject decisions of the burn-in.
-    privacy_filter : Clock
+    privacy_filter : PrivacyFilter
         What is charged, and when the chain ends.
     expected_acceptance : float
         Share of proposals that a typical posterior accepts.
