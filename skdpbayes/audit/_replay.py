@@ -465,7 +465,7 @@ class Recorder:
 
     Attributes
     ----------
-    noted : list of Noted
+    noted : list of ObservedRelease
     noises : list of (int, str)
         Releases whose noise is not as large as is said, and what is.
     passed_by : list of (int, str)
@@ -621,7 +621,7 @@ class ReplayObserver:
 
     Attributes
     ----------
-    noted : list of Noted
+    noted : list of ObservedRelease
     others : list of (int, str)
         Releases that are not of the same kind, and how they differ.
     leaks : list of int
