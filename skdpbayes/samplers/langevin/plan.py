@@ -837,7 +837,7 @@ def schedule_at_noise(chain, noise_multiplier, temperature):
 
     Parameters
     ----------
-    chain : Chain
+    chain : ScheduleProblem
         With its number of steps.
     noise_multiplier : float
         What a step's noise is, relative to the bound on a record's gradient; 0 without privacy.
