@@ -474,7 +474,7 @@ def run_fisher(plan, chain, target, generator, verbose):
 
 
 def _diagnostics(plan, moment):
-    """What the released second moment says of rows, where there are a constant column and noise."""
+    """Diagnostics of rows from the released second moment, where there are a constant column and noise."""
     if (geometry := plan._geometry()) is None:
         return {}
     norm, constant, noise = geometry

@@ -234,7 +234,7 @@ _ANYWHERE = np.linspace(0.0, 8.0, 33)
 # Weight of these values.
 _GRID_PENALTY = 0.01
 # Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
-_LEAST_SPREAD = 1e-9
+_LEAST_RELATIVE_SPREAD_OF_SQUARES = 1e-9
 
 
 class LogisticNormal(NamedTuple):
@@ -396,7 +396,7 @@ def _weights(values, squares, norm):
     second = 2.0 * float(np.sum(values**2 + 2.0 * values * squares))
     third = 8.0 * float(np.sum(values**3 + 3.0 * values**2 * squares))
     points = np.full(_QUANTILES.size, first)
-    if second > _LEAST_SPREAD:
+    if second > _LEAST_RELATIVE_SPREAD_OF_SQUARES:
         shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
         points = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
     sizes = [points.size, _ANYWHERE.size]
