@@ -37,14 +37,14 @@ from .prior import Prior, WithPrior
 # over pairs of noisy sums are inverted besides.
 
 
-def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
+def conditioned(r, blocks, x, variance_factor, diagonal_variance):
     """The negative log density of ``r``, up to a constant, and its derivatives.
 
     Parameters
     ----------
     r, x : ndarray of shape (n_points, n_sums, length)
     blocks : ndarray of shape (n_points, length, n_sums, n_sums)
-    posterior_variance, diagonal_variance : ndarray of shape (length,)
+    variance_factor, diagonal_variance : ndarray of shape (length,)
         ``D`` and ``h``.
 
     Returns
@@ -56,9 +56,9 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     """
     n_points, n_sums, length = x.shape
     pairs, square = n_sums**2, (n_sums, n_sums)
-    scaled, x_transposed = posterior_variance * x, x.swapaxes(1, 2)
+    scaled, x_transposed = variance_factor * x, x.swapaxes(1, 2)
     columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
-    blocks = blocks + posterior_variance[:, None, None] * (scaled @ x_transposed)[:, None]
+    blocks = blocks + variance_factor[:, None, None] * (scaled @ x_transposed)[:, None]
     blocks += diagonal_variance[:, None, None] * _outer(x_transposed)
     inverse, log_det = positive_inverse(blocks)
     # Of pairs (m, n) and (k, l): row k of the inverse times entries l and n of points.
@@ -79,12 +79,12 @@ def conditioned(r, blocks, x, posterior_variance, diagonal_variance):
     half = half.reshape(n_points, length, n_sums, *square)
     q = (half.swapaxes(3, 4) @ columns[:, :, None, :, None])[..., 0]
     w = 0.5 * (inverse - inverse @ q @ inverse - _outer(alpha.swapaxes(1, 2)))
-    by_gram = (posterior_variance @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
-    by_x = 2.0 * (by_gram @ x * posterior_variance + _times(w, x) * diagonal_variance)
+    by_gram = (variance_factor @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
+    by_x = 2.0 * (by_gram @ x * variance_factor + _times(w, x) * diagonal_variance)
     half = half.swapaxes(2, 3).reshape(n_points, length, n_sums, pairs)
     by_scaled = (half @ inverse.reshape(n_points, length, pairs, 1))[..., 0].swapaxes(1, 2)
     by_scaled = by_scaled - alpha @ columns @ alpha
-    return energy, alpha, w, by_x + posterior_variance * by_scaled
+    return energy, alpha, w, by_x + variance_factor * by_scaled
 
 
 def _outer(columns):
@@ -163,7 +163,7 @@ class Curvature:
     transform : ndarray of shape (length, length)
     values : ndarray of shape (length,)
         Eigenvalues.
-    posterior_variance : ndarray of shape (length,)
+    variance_factor : ndarray of shape (length,)
         Entries have variances of products of these, and of twice that on the diagonal.
     diagonal_variance : ndarray of shape (length,)
         What those on the diagonal have besides.
@@ -175,7 +175,7 @@ class Curvature:
 
     transform: np.ndarray
     values: np.ndarray
-    posterior_variance: np.ndarray
+    variance_factor: np.ndarray
     diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
@@ -186,9 +186,7 @@ class Curvature:
 
         It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
         """
-        unknown = (
-            2.0 * float(np.median(self.posterior_variance)) * np.sqrt(self.posterior_variance.size)
-        )
+        unknown = 2.0 * float(np.median(self.variance_factor)) * np.sqrt(self.variance_factor.size)
         return float(unknown / np.median(self.values))
 
 
@@ -231,15 +229,15 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     prior = unknown + size * units
     share = prior / (prior + noise)
     posterior_mean, noise_seen = weight_left * np.diag(before) + excess * share, share**2 * noise
-    values, basis, posterior_variance = spectrum(posterior_mean, noise * share, noise_seen)
+    values, basis, entry_variances = spectrum(posterior_mean, noise * share, noise_seen)
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     eigenvectors = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, eigenvectors, values / weight_left)
-    posterior_variance, diagonal_variance = variance_factors(posterior_variance)
+    variance_factor, diagonal_variance = variance_factors(entry_variances)
     return Curvature(
         eigenvectors,
         values,
-        posterior_variance,
+        variance_factor,
         diagonal_variance,
         design.mean @ eigenvectors,
         squares,
@@ -268,14 +266,14 @@ def _unweighted(design, transform, prior_value):
     )
 
 
-def spectrum(matrix, posterior_variance, noise_seen):
+def spectrum(matrix, entry_variances, noise_seen):
     """The posterior of a positive matrix, in the eigenvectors of the noisy one.
 
     Parameters
     ----------
     matrix : ndarray of shape (length, length)
         A posterior mean of the matrix, entries being independent.
-    posterior_variance : ndarray of shape (length, length)
+    entry_variances : ndarray of shape (length, length)
         Variances of the entries.
     noise_seen : ndarray of shape (length, length)
         Of noise, those that are left in ``matrix``.
@@ -285,17 +283,17 @@ def spectrum(matrix, posterior_variance, noise_seen):
     values : ndarray of shape (length,)
         Positive.
     basis : ndarray of shape (length, length)
-    posterior_variance : ndarray of shape (length, length)
+    entry_variances : ndarray of shape (length, length)
         Variances of entries in the basis.
     """
     values, basis = eigh(matrix)
     gathered = denoised_eigenvalues(values, noise_seen.sum() / len(matrix))
     of_noise = _of_noise(values, gathered, noise_seen)
-    posterior_variance = turned(posterior_variance - (1.0 - of_noise) * noise_seen, basis)
+    entry_variances = turned(entry_variances - (1.0 - of_noise) * noise_seen, basis)
     return (
-        truncated_normal_mean(gathered, np.sqrt(np.diag(posterior_variance))),
+        truncated_normal_mean(gathered, np.sqrt(np.diag(entry_variances))),
         basis,
-        posterior_variance,
+        entry_variances,
     )
 
 
@@ -621,7 +619,7 @@ class NormalSurrogate(WithPrior):
         ``n``.
     curvature : ndarray of shape (length,)
         ``f``.
-    posterior_variance, diagonal_variance : ndarray of shape (length,)
+    variance_factor, diagonal_variance : ndarray of shape (length,)
         ``p`` and ``h``.
     mean : ndarray of shape (length,)
         ``m``.
@@ -640,7 +638,7 @@ class NormalSurrogate(WithPrior):
 
     n_samples: float
     curvature: np.ndarray
-    posterior_variance: np.ndarray
+    variance_factor: np.ndarray
     diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
@@ -735,7 +733,7 @@ class NormalSurrogate(WithPrior):
         own_axis = np.arange(c.shape[1])
         blocks[..., own_axis, own_axis] += diagonal
         energy, alpha, w, by_x = conditioned(
-            r, blocks, x, self.posterior_variance, self.diagonal_variance
+            r, blocks, x, self.variance_factor, self.diagonal_variance
         )
         square = np.sum(r * alpha, axis=(1, 2))
         by_x = n * by_x
@@ -817,8 +815,8 @@ class NormalSurrogate(WithPrior):
         unclipped = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
         errors = s2 * np.outer(c, c) + np.diag(unclipped)
         v = n * f[:, None, None] * errors
-        x = n * c[:, None] * d[0] * np.sqrt(self.posterior_variance)
-        v = v + self.posterior_variance[:, None, None] * (x @ x.T)
+        x = n * c[:, None] * d[0] * np.sqrt(self.variance_factor)
+        v = v + self.variance_factor[:, None, None] * (x @ x.T)
         x = n * c[:, None] * d[0] * np.sqrt(self.diagonal_variance)
         v += np.einsum("ki,li->ikl", x, x)
         of_shape = ((_SHAPE_ERROR * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2

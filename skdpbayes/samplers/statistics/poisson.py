@@ -184,14 +184,14 @@ class CountCurvature(NamedTuple):
         Eigenvectors of ``H``.
     values : ndarray of shape (length,)
         Its eigenvalues.
-    posterior_variance, diagonal_variance : ndarray of shape (length,)
+    variance_factor, diagonal_variance : ndarray of shape (length,)
         ``p`` and ``h``: in the basis entries have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the
         diagonal.
     """
 
     basis: np.ndarray
     values: np.ndarray
-    posterior_variance: np.ndarray
+    variance_factor: np.ndarray
     diagonal_variance: np.ndarray
 
 
@@ -240,11 +240,11 @@ def moment_given(flat, varying, unknown, matrix, noise_scale):
     excess = matrix - moment
     prior = unknown + _size(excess**2, noise + unknown, units) * units
     share = prior / (prior + noise)
-    values, basis, posterior_variance = spectrum(
+    values, basis, entry_variances = spectrum(
         moment + excess * share, noise * share, share**2 * noise
     )
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    return (basis * values) @ basis.T, turned(posterior_variance, basis.T)
+    return (basis * values) @ basis.T, turned(entry_variances, basis.T)
 
 
 def _size(squares, known, units):
@@ -283,8 +283,8 @@ def curvature_given(moment, unknown):
     f, units = _units(moment)
     values, basis = eigh(moment)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    posterior_variance = _cut(unknown, units) + _PRIOR_MEDIAN_SQUARED_SIZE * units
-    return CountCurvature(basis, values, *variance_factors(turned(posterior_variance, basis)))
+    entry_variances = _cut(unknown, units) + _PRIOR_MEDIAN_SQUARED_SIZE * units
+    return CountCurvature(basis, values, *variance_factors(turned(entry_variances, basis)))
 
 
 def _units(matrix):
@@ -544,7 +544,7 @@ class CountSurrogate(WithPrior):
             self._turned - changed,
             self.blocks[None],
             x,
-            curvature.posterior_variance,
+            curvature.variance_factor,
             curvature.diagonal_variance,
         )
         by_changed = by_x / curvature.values - by_r
@@ -557,8 +557,8 @@ class CountSurrogate(WithPrior):
         f, jacobians = self.synthetic_design.jacobians(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
-        v = self.blocks + curvature.posterior_variance[:, None, None] * (
-            (x * curvature.posterior_variance) @ x.T
+        v = self.blocks + curvature.variance_factor[:, None, None] * (
+            (x * curvature.variance_factor) @ x.T
         )
         v = v + np.einsum("ki,li,i->ikl", x, x, curvature.diagonal_variance)
         inverse = positive_inverse(v)[0]

@@ -983,7 +983,7 @@ class NormalReleases(RowReleases):
         return NormalSurrogate(
             n_samples=self.n_records,
             curvature=self.curvature.values,
-            posterior_variance=self.curvature.posterior_variance,
+            variance_factor=self.curvature.variance_factor,
             diagonal_variance=self.curvature.diagonal_variance,
             mean=self.curvature.mean,
             squares=self.curvature.squares,

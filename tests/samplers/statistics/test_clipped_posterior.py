@@ -103,7 +103,7 @@ def a_surrogate(rng, length=5, **changed):
     fields = dict(
         n_samples=500.0,
         curvature=rng.uniform(0.1, 1.0, length),
-        posterior_variance=rng.uniform(0.01, 0.1, length),
+        variance_factor=rng.uniform(0.01, 0.1, length),
         diagonal_variance=rng.uniform(0.001, 0.01, length),
         mean=0.1 * rng.normal(size=length),
         squares=rng.uniform(0.2, 1.2, length),
@@ -166,7 +166,7 @@ def test_noisy_sums_have_the_moments_that_the_surrogate_says(rng, monkeypatch):
         length=3,
         n_samples=float(n),
         curvature=values,
-        posterior_variance=np.zeros(3),
+        variance_factor=np.zeros(3),
         diagonal_variance=np.zeros(3),
         mean=mean @ basis,
         squares=values,

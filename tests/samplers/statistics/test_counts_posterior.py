@@ -518,7 +518,7 @@ def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
         miss = (
             scale * curvature.basis.T @ (matrix - given.synthetic_design.moment) @ curvature.basis
         )
-        unknown = np.outer(curvature.posterior_variance, curvature.posterior_variance) * (
+        unknown = np.outer(curvature.variance_factor, curvature.variance_factor) * (
             1.0 + np.eye(d + 1)
         )
         off.append(np.mean(miss**2 / (unknown + np.diag(curvature.diagonal_variance))))

@@ -87,7 +87,7 @@ def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):
     assert np.linalg.eigvalsh(released / n)[2] < 0.0 < 0.005 < found.values.min()
     errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
     off = errors[~np.eye(length, dtype=bool)]
-    believed = np.outer(found.posterior_variance, found.posterior_variance).mean()
+    believed = np.outer(found.variance_factor, found.variance_factor).mean()
     assert believed < 0.009**2 and 0.3 < np.mean(off**2) / believed < 1.2
 
 
@@ -107,7 +107,7 @@ def error_over_doubt(rng, first_noise, length=6, n=2000):
         errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
         off = ~np.eye(length, dtype=bool)
         wrong.append(np.mean(errors[off] ** 2))
-        believed.append(np.mean(np.outer(found.posterior_variance, found.posterior_variance)[off]))
+        believed.append(np.mean(np.outer(found.variance_factor, found.variance_factor)[off]))
     return np.mean(wrong) / np.mean(believed)
 
 

@@ -100,7 +100,7 @@ def plain_surrogate(n):
     return NormalSurrogate(
         n_samples=n,
         curvature=np.ones(1),
-        posterior_variance=none,
+        variance_factor=none,
         diagonal_variance=none,
         mean=np.ones(1),
         squares=np.ones(1),
