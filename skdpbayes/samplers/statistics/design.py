@@ -436,7 +436,7 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
 
 
 def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
-    """What a noisy second moment says of rows, a dict for `Released.other`.
+    """Diagnostics of rows from a noisy second moment, a dict for `Released.other`.
 
     Parameters
     ----------

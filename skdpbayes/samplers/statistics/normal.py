@@ -382,9 +382,9 @@ _LEAST_WEIGHT = 0.02
 # Of ``r_j``, at least.
 _SANDWICH_LEAST_SHARE = 0.05
 # Least factor by which draws become narrower in a direction.
-_LEAST_STRETCH = 0.6
+_LEAST_STRETCH_FACTOR = 0.6
 # Largest factor by which draws become wider in a direction.
-_LARGEST_STRETCH = 4.0
+_LARGEST_STRETCH_FACTOR = 4.0
 
 
 def varying_part(matrix, noise, records, curvature, largest=None):
@@ -465,7 +465,7 @@ def sandwich_factor_of(surrogate, varying, slopes):
     factor = cholesky(covariance)
     bread = solve(factor, inv(changed))
     values, vectors = eigh(bread @ variance @ bread.T)
-    wider = np.sqrt(np.clip(values, _LEAST_STRETCH**2, _LARGEST_STRETCH**2))
+    wider = np.sqrt(np.clip(values, _LEAST_STRETCH_FACTOR**2, _LARGEST_STRETCH_FACTOR**2))
     return factor @ (vectors * wider) @ solve(factor.T, vectors).T
 
 
