@@ -63,7 +63,7 @@ MOMENTUM = 0.9
 # Share of Adam's average of squares that a step keeps. Gradients of ``r`` shrink with ``s`` by orders of
 # magnitude, and squares must be forgotten as fast.
 SQUARES_KEPT = 0.99
-_LEAST_POSITIVE = 1e-12
+_SMALLEST_DIVISOR = 1e-12
 
 
 class VariationalState(NamedTuple):
@@ -117,7 +117,7 @@ def adam_step(gradient, size, k, state):
             state.second[i, j] += (1.0 - SQUARES_KEPT) * (slope * slope - state.second[i, j])
             deviation = math.sqrt(state.second[i, j] / unbiased_squares)
             state.values[i, j] -= (
-                size * state.first[i, j] / (unbiased * (deviation + _LEAST_POSITIVE))
+                size * state.first[i, j] / (unbiased * (deviation + _SMALLEST_DIVISOR))
             )
     for j in range(gradient.shape[1]):
         state.values[1, j] = min(state.values[1, j], 0.0)

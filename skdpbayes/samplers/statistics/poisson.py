@@ -172,7 +172,7 @@ _LARGEST_UNKNOWN_ENTRY = 0.25
 _WEIGHT_SD = 0.2
 # Limits of the relative excess of that weight.
 _WEIGHT_EXCESS_LIMITS = (-0.5, 1.0)
-_LEAST_POSITIVE = 1e-12
+_SMALLEST_DIVISOR = 1e-12
 
 
 class CountCurvature(NamedTuple):
@@ -206,12 +206,12 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
         As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
     """
     parts = np.stack([flat.ravel(), varying.ravel()])
-    scale_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _LEAST_POSITIVE)
+    scale_variance = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _SMALLEST_DIVISOR)
     # No part has a precision of 0, and that of the mean is 0 without a constant.
     precision = np.diag(
         [
             _MEAN_FACTOR_SD**-2.0,
-            1.0 / max(min(scale_variance, _LARGEST_LEVEL_SD**2), _LEAST_POSITIVE),
+            1.0 / max(min(scale_variance, _LARGEST_LEVEL_SD**2), _SMALLEST_DIVISOR),
         ]
     )
     off = (matrix - flat - varying).ravel()
