@@ -261,9 +261,10 @@ class DPBayesianLogisticRegression(
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
         X, scale = clip_rows(X, self.data_norm_)
-        return log_probabilities(
-            X, scale, self.posterior_samples_, self.data_norm_, self.importance_weights_
-        )
+        draws, weights = self.posterior_samples_, self.importance_weights_
+        if weights is not None and len(weights) != len(draws):  # Somebody has set other draws.
+            weights = self.plan_.sampler.importance_weights(self.released_, draws)
+        return log_probabilities(X, scale, draws, self.data_norm_, weights)
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:
