@@ -1,5 +1,6 @@
 """DPBayesianLogisticRegression as its users meet it."""
 
+import copy
 import pickle
 
 import joblib
@@ -96,6 +97,16 @@ def test_what_is_released_is_documented():
         shared = type(fitted).__doc__ + DPBayesianLogisticRegression.__doc__
         missing = [key for key in fitted.released_ if f"``{key}``" not in shared]
         assert not missing, f"{type(fitted).__name__}: {missing}"
+
+
+def test_draws_that_are_set_have_weights_of_their_own():
+    model = DPBayesianLogisticRegression(random_state=0).fit(X[:500], y[:500])
+    other = copy.copy(model)
+    other.posterior_samples_ = 2.0 * model.posterior_samples_
+    expected = model.plan_.sampler.importance_weights(model.released_, other.posterior_samples_)
+    np.testing.assert_array_equal(other.importance_weights_, expected)
+    assert np.abs(expected - model.importance_weights_).max() > 1e-4
+    assert np.abs(other.predict_proba(X[:50]) - model.predict_proba(X[:50])).max() > 1e-3
 
 
 def test_predictions_average_over_the_draws(binary, ternary):

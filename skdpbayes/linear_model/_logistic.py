@@ -108,7 +108,8 @@ class DPBayesianLogisticRegression(
     posterior_samples_ : ndarray of shape (n_draws, 1 or n_classes, n_features + fit_intercept)
         The draws, the intercept last.
     importance_weights_ : ndarray of shape (n_draws,), or None
-        Weights of the draws in predictions, which add up to one; None where all count alike.
+        Weights of the draws in predictions, which add up to one; None where all count alike. They follow
+        ``posterior_samples_`` when these are set.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     data_norm_ : float
@@ -248,12 +249,11 @@ class DPBayesianLogisticRegression(
     def _largest_weight(self, max_sample_weight, n_classes):
         return largest_weight(self.class_weight, n_classes, max_sample_weight)
 
-    def _fit(self, *table, **options):
-        super()._fit(*table, **options)
-        self.importance_weights_ = self.plan_.sampler.importance_weights(
-            self.released_, self.posterior_samples_
-        )
-        return self
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "posterior_samples_":  # By a fit, or by somebody who takes other draws.
+            weights = self.plan_.sampler.importance_weights(self.released_, value)
+            self.importance_weights_ = weights
 
     @single_threaded_blas()  # Blocks of rows are too small for more.
     def _log_proba(self, X):
@@ -261,10 +261,9 @@ class DPBayesianLogisticRegression(
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
         X, scale = clip_rows(X, self.data_norm_)
-        draws, weights = self.posterior_samples_, self.importance_weights_
-        if weights is not None and len(weights) != len(draws):  # Somebody has set other draws.
-            weights = self.plan_.sampler.importance_weights(self.released_, draws)
-        return log_probabilities(X, scale, draws, self.data_norm_, weights)
+        return log_probabilities(
+            X, scale, self.posterior_samples_, self.data_norm_, self.importance_weights_
+        )
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:

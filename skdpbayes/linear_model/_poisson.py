@@ -131,7 +131,7 @@ class DPBayesianPoissonRegressor(
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released besides the draws. By default ``second_moment``, ``share_of_a_direction``,
+        What the sampler released besides the draws. With "sgfs" ``second_moment``, ``share_of_a_direction``,
         ``share_of_norm``, ``hidden_columns`` and ``hidden_or_rare_columns``, as for
         `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
