@@ -64,6 +64,12 @@ def _named_samplers():
 
 
 @cache
+def _sampler_named(sampler):
+    """The class of a name, or None; modules behind its own are not loaded."""
+    return next((kind for name, kind in _named_samplers() if name == sampler), None)
+
+
+@cache
 def samplers_by_name():
     """A read-only mapping of {name: class} of the package's samplers, in alphabetical order.
 
@@ -118,13 +124,12 @@ def resolve_sampler(sampler: Any) -> Any:
         )
     if not isinstance(sampler, str):
         return sampler
-    for name, kind in _named_samplers():
-        if name == sampler:  # Modules behind it are not loaded.
-            return kind()
-    raise ValueError(
-        f"sampler={sampler!r} is not known: take one of {samplers_with()}, or an object of "
-        "skdpbayes.samplers."
-    )
+    if (kind := _sampler_named(sampler)) is None:
+        raise ValueError(
+            f"sampler={sampler!r} is not known: take one of {samplers_with()}, or an object of "
+            "skdpbayes.samplers."
+        )
+    return kind()
 
 
 # Which samplers take a linear model, by what they say of themselves.
