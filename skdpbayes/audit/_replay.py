@@ -1069,18 +1069,18 @@ def _compare_runs(first, second, unobserved):
         raise first.error
     if first.warnings != second.warnings:
         findings.append(Finding("warning", f"{first.warnings} and {second.warnings}"))
-    findings += _of_noise(first.observer) + _of_leaks(first.observer, second.observer)
-    findings += _of_observing(first, unobserved)
-    findings += _of_order(first.observer, second.observer)
+    findings += _noise_findings(first.observer) + _leak_findings(first.observer, second.observer)
+    findings += _observer_findings(first, unobserved)
+    findings += _order_findings(first.observer, second.observer)
     # What is released outside the hook is not the same in both runs, and neither is what follows from it.
     passed_by = first.observer.passed_by
     end = passed_by[0][0] if passed_by else None
     noted = first.observer.noted[:end], second.observer.noted[:end]
     persons = getattr(getattr(first.released, "plan_", None), "persons", None)
     steps = 1 if persons is None else rows_between_neighbours(persons)
-    shares, too_far = _of_sensitivities(*noted, steps)
+    shares, too_far = _sensitivity_findings(*noted, steps)
     findings += too_far
-    again, of_draws = _of_draws_again(*noted, steps)
+    again, of_draws = _findings_of_redraws(*noted, steps)
     shares += again
     findings += of_draws
     findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
@@ -1092,7 +1092,7 @@ def _compare_runs(first, second, unobserved):
             for a, b in pairs
             if _alike(a, b)
         ]
-        of_cost, is_all = _of_costs(first.released, persons, movements)
+        of_cost, is_all = _cost_findings(first.released, persons, movements)
         findings += [Finding(*finding_fields) for finding_fields in of_cost]
         if is_all and not second.observer.others:
             held = compare_objects(first.released, second.released)
@@ -1110,7 +1110,7 @@ def _compare_runs(first, second, unobserved):
     )
 
 
-def _of_noise(recorder):
+def _noise_findings(recorder):
     found = [Finding("noise", f"of release {n} is {text}") for n, text in recorder.noises]
     normal = np.concatenate(recorder.normal or [np.zeros(0)])
     if normal.size and kstest(normal, "norm").pvalue < _FALSE_ALARM:
@@ -1118,7 +1118,7 @@ def _of_noise(recorder):
     return found
 
 
-def _of_leaks(*observers):
+def _leak_findings(*observers):
     leaks = sorted({number for observer in observers for number in observer.leaks})
     if not leaks:
         return []
@@ -1126,7 +1126,7 @@ def _of_leaks(*observers):
     return [Finding("output", text + (f", and {len(leaks) - 1} others" if len(leaks) > 1 else ""))]
 
 
-def _of_observing(first, unobserved):
+def _observer_findings(first, unobserved):
     """Check that observing a chain does not change its releases."""
     if unobserved is None:
         return []
@@ -1175,7 +1175,7 @@ def _changed_globals(before, after):
     return [f"{name}: it was changed by a fit, outside of the fitted object" for name in names[:20]]
 
 
-def _of_draws_again(first, second, steps):
+def _findings_of_redraws(first, second, steps):
     """Shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
     shares, findings, rates = [], [], []
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
@@ -1195,7 +1195,7 @@ def _of_draws_again(first, second, steps):
     return shares, findings
 
 
-def _of_order(recorder, follower):
+def _order_findings(recorder, follower):
     findings = [Finding("releases", f"release {n}: {text}") for n, text in follower.others]
     sizes = len(recorder.noted), len(follower.noted)
     if sizes[0] != sizes[1]:
@@ -1209,7 +1209,7 @@ def _alike(a, b):
     )
 
 
-def _of_costs(released, persons, movements):
+def _cost_findings(released, persons, movements):
     """Findings where charges and costs do not agree, and whether the hook saw all of it."""
     if persons is None:
         return check_costs(claimed_cost(released)[0], movements)
@@ -1236,7 +1236,7 @@ def _steps_of(event, steps):
     return 1 if event.of_one_row else steps
 
 
-def _of_sensitivities(first, second, steps):
+def _sensitivity_findings(first, second, steps):
     """The shares of charges that a record used, and findings where they are more than 1.
 
     Releases are charged for rows, of which a person who is protected moves them as far as ``steps``.

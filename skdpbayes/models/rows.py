@@ -377,7 +377,7 @@ def row_norms(X):
             squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, out=norms[first:stop])
             np.sqrt(squares, out=squares)
 
-        of_chunks(write, len(X), 1 + min(len(X) // _CHUNK_ROWS, _MOST_CHUNKS - 1), X.size)
+        map_chunks(write, len(X), 1 + min(len(X) // _CHUNK_ROWS, _MOST_CHUNKS - 1), X.size)
     for i in np.flatnonzero(np.isinf(norms)):
         row = _entries(X, i)
         largest = np.abs(row).max()
@@ -416,7 +416,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)
 
 
-def of_chunks(function, n_rows, n_chunks, n_entries):
+def map_chunks(function, n_rows, n_chunks, n_entries):
     """The results of a function for chunks of rows, in their order.
 
     Parameters

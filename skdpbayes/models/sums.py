@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from .._errors import suppress_fp_warnings
 from .kernels import logistic_sums, moment, squared_lengths
-from .rows import of_chunks, read_only
+from .rows import map_chunks, read_only
 
 # Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
 #
@@ -153,7 +153,7 @@ def sum_of_blocks(target, of_block):
             _added, (of_block(part, _block(target, table, part, buffer)) for part in parts)
         )
 
-    return reduce(_added, of_chunks(of_chunk, n, n_chunks, n * length))
+    return reduce(_added, map_chunks(of_chunk, n, n_chunks, n * length))
 
 
 def _added(sums, more):

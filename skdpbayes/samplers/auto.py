@@ -104,7 +104,7 @@ class Auto(TemperedSampler):
                 if is_for(bounds):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
         if getattr(bounds.family, "has_unknown_error_sd", False):
-            return self._of_unknown_error_sd(budget).plan(
+            return self._for_unknown_error_sd(budget).plan(
                 bounds, n_samples, budget, n_draws=n_draws
             )
         plain = SGHMC(**params).plan(bounds, n_samples, budget, n_draws=n_draws)
@@ -124,7 +124,7 @@ class Auto(TemperedSampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _LEAST_SIGNAL * noise else plain
 
-    def _of_unknown_error_sd(self, budget):
+    def _for_unknown_error_sd(self, budget):
         """The sampler for numbers whose noise is not known, with the number of columns for which it can."""
         if self._for_chains():
             raise ValueError(

@@ -539,6 +539,7 @@ def test_docstrings_begin_with_what_is_returned():
             assert not headless.match(text), f"{source.name}.{name}: {text.splitlines()[0]}"
 
 
+@functools.cache
 def defined_names():
     """Return names of modules, functions, classes, attributes and constants, and what modules import."""
     names = set()
@@ -559,13 +560,17 @@ def defined_names():
     return names
 
 
-def prose(source):
-    """Yield (line, text) of a module's comments and docstrings."""
-    with source.path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            is_docstring = token.type == tokenize.STRING and token.string.lstrip("r")[:3] == '"""'
-            if is_docstring or token.type == tokenize.COMMENT:
-                yield token.start[0], token.string
+@functools.cache
+def prose():
+    """Return (name of a module, line, text) of all comments and docstrings."""
+    texts = []
+    for source in sources().values():
+        with source.path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                quoted = token.type == tokenize.STRING and token.string.lstrip("r")[:3] == '"""'
+                if quoted or token.type == tokenize.COMMENT:
+                    texts.append((source.name, token.start[0], token.string))
+    return texts
 
 
 ELSEWHERE = {
@@ -581,15 +586,13 @@ ELSEWHERE = {
 
 def test_names_in_backticks_exist():
     names, missing = defined_names() | ELSEWHERE, []
-    for source in sources().values():
-        for line, text in prose(source):
-            code = re.sub(r"``.*?``", "", text, flags=re.DOTALL)
-            for match in re.finditer(r"(?<![:`\w])`([A-Za-z_][\w.]*)(?:\(\))?`", code):
-                parts = match[1].split(".")
-                if parts[0] not in ELSEWHERE and not names.issuperset(parts):
-                    missing.append(
-                        f"{source.name}:{line + code[: match.start()].count(chr(10))}: {match[1]}"
-                    )
+    for module, line, text in prose():
+        code = re.sub(r"``.*?``", "", text, flags=re.DOTALL)
+        for match in re.finditer(r"(?<![:`\w])`([A-Za-z_][\w.]*)(?:\(\))?`", code):
+            parts = match[1].split(".")
+            if parts[0] not in ELSEWHERE and not names.issuperset(parts):
+                place = line + code[: match.start()].count("\n")
+                missing.append(f"{module}:{place}: {match[1]}")
     assert not missing, "\n".join(missing)
 
 
@@ -598,13 +601,12 @@ def test_types_in_docstrings_exist():
     missing = []
     # A line with a type and nothing else, or a name of two capitals or more.
     pattern = re.compile(r"^ +[\w*, ]+ : (?:\w+ of )?([A-Z]\w+$|[A-Z][a-z]+[A-Z]\w+)", re.MULTILINE)
-    for source in sources().values():
-        for line, text in prose(source):
-            missing += [
-                f"{source.name}:{line}: {name}"
-                for name in pattern.findall(text)
-                if name not in names and not hasattr(np.random, name)
-            ]
+    for module, line, text in prose():
+        missing += [
+            f"{module}:{line}: {name}"
+            for name in pattern.findall(text)
+            if name not in names and not hasattr(np.random, name)
+        ]
     assert not missing, "\n".join(missing)
 
 

@@ -9,7 +9,7 @@ import pytest
 from skdpbayes.models import Logistic
 from skdpbayes.models import rows as clipped_rows
 from skdpbayes.models.kernels import logistic_sums, moment, squared_lengths
-from skdpbayes.models.rows import of_chunks
+from skdpbayes.models.rows import map_chunks
 
 # Below, at and above multiples of the rows and columns that are summed together.
 SHAPES = [(0, 3), (1, 1), (5, 8), (64, 7), (67, 9), (300, 16), (301, 25)]
@@ -62,7 +62,7 @@ def test_lengths_are_those_of_transformed_rows(rng, rows):
 
 
 def ends_of_chunks(n_rows=10):
-    return of_chunks(lambda first, stop: (first, stop), n_rows, 3, n_rows)
+    return map_chunks(lambda first, stop: (first, stop), n_rows, 3, n_rows)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_an_error_in_a_thread_is_raised_and_ends_the_pass(two_threads):
         raise ValueError(threading.current_thread().name)
 
     with pytest.raises(ValueError, match="ThreadPool"):
-        of_chunks(fails, 1000, 1000, 1000)
+        map_chunks(fails, 1000, 1000, 1000)
     assert len(seen) <= 2
     assert len(ends_of_chunks()) == 3  # Threads go on to the next pass.
 

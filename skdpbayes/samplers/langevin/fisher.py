@@ -30,7 +30,11 @@ from ..base import (
 from ..noise import OfBlocks, moment_noise, path_multiplier, release_moment
 from ..plan import Plan, chain_length, check_linear, most_steps, number_of_draws
 from ..statistics.design import moment_diagnostics
-from ..statistics.plan import hidden_columns_line, hidden_columns_warning
+from ..statistics.plan import (
+    hidden_columns_line,
+    hidden_columns_warning,
+    norm_without_constant,
+)
 from .chains import run_underdamped
 from .plan import PriorGeometry, check_batches
 from .sampler import SGHMC
@@ -177,8 +181,7 @@ class FisherPlan(Plan):
         bounds = self.bounds
         if not (bounds.row_norm and bounds.constant and self.moment_noise > 0):
             return None
-        norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
-        return norm, bounds.constant, self.moment_noise
+        return norm_without_constant(bounds), bounds.constant, self.moment_noise
 
     @property
     def mu_of_matrix(self):

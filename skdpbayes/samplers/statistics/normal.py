@@ -662,8 +662,8 @@ class NormalSurrogate(WithPrior):
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
         gradient[:, -1] = away / self.log_sd
         for energy_part, of_found in (
-            self._of_mean_squares(u, log_s),
-            self._of_noisy_sums(u, log_s)[:2],
+            self._mean_square_energy(u, log_s),
+            self._noisy_sum_energy(u, log_s)[:2],
         ):
             energy, gradient = energy + energy_part, gradient + of_found
         return energy, gradient
@@ -700,7 +700,7 @@ class NormalSurrogate(WithPrior):
         sampling = np.maximum(values, noises) * np.sqrt(2.0 / self.n_samples)
         return points, clips, values, np.sqrt(noises**2 + error**2 + sampling**2)
 
-    def _of_mean_squares(self, u, log_s):
+    def _mean_square_energy(self, u, log_s):
         points, clips, values, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law = clipped_normal(a, sigma, clips)
@@ -713,7 +713,7 @@ class NormalSurrogate(WithPrior):
     def _noisy_sum_arrays(self):
         return tuple(np.array(part) for part in zip(*self.noisy_sums, strict=True))
 
-    def _of_noisy_sums(self, u, log_s):
+    def _noisy_sum_energy(self, u, log_s):
         if not self.noisy_sums:
             return 0.0, 0.0, 0.0
         n, f, m = self.n_samples, self.curvature, self.mean
@@ -761,7 +761,7 @@ class NormalSurrogate(WithPrior):
         """
         if not self.noisy_sums:
             return 0.0
-        square = self._of_noisy_sums(self.start[None, :-1], self.start[-1:])[2]
+        square = self._noisy_sum_energy(self.start[None, :-1], self.start[-1:])[2]
         return float(square[0]) / (len(self.noisy_sums) * self.mean.size)
 
     def information(self, point):

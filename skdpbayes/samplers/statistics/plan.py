@@ -72,12 +72,17 @@ def moment_geometry(plan):
     """
     bounds = plan.bounds
     constant = bounds.constant or bounds.row_norm / 2.0
-    norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+    norm = norm_without_constant(bounds)
     grown = bounds._replace(
         row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
     )
     noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
     return norm, constant, (bounds.max_weight or 1.0) * noise
+
+
+def norm_without_constant(bounds):
+    """The norm of rows without the intercept's column."""
+    return math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
 
 
 def half_width(data_norm, n_features):
@@ -87,17 +92,17 @@ def half_width(data_norm, n_features):
     return data_norm / math.sqrt(n_features)
 
 
-def hidden_deviation(plan, geometry=None):
+def hidden_deviation(plan, geometry):
     """Standard deviation of columns that noise hides, over half the width of their bounds.
 
-    ``geometry`` is that of `moment_geometry`, for plans without a ``moment_multiplier``.
+    ``geometry`` is that of the second moment, see `moment_geometry`.
     """
-    norm, _, noise = moment_geometry(plan) if geometry is None else geometry
+    norm, _, noise = geometry
     n_features = plan.bounds.block_length - (plan.bounds.constant > 0)
     return math.sqrt(INVISIBLE * noise / plan.n_samples) / half_width(norm, n_features)
 
 
-def hidden_columns_line(plan, geometry=None):
+def hidden_columns_line(plan, geometry):
     """Line of a printed plan on columns that hardly vary, a dict of {name: text}."""
     if not plan.budget.is_private:
         return {}
@@ -109,7 +114,7 @@ def hidden_columns_line(plan, geometry=None):
     return {"columns": text}
 
 
-def hidden_columns_warning(plan, geometry=None):
+def hidden_columns_warning(plan, geometry):
     """A tuple with a warning if noise hides how much any column varies, else an empty one."""
     if not plan.budget.is_private or hidden_deviation(plan, geometry) < EVEN_DEVIATION:
         return ()
@@ -208,7 +213,7 @@ class NoiseAwarePlan(Plan):
         if self.budget.is_private and learnt < _NEGLIGIBLE_PRIOR_SHARE * prior:
             found += (self._noise_dominates(),)
         else:
-            found += hidden_columns_warning(self)
+            found += hidden_columns_warning(self, moment_geometry(self))
         size = self.family.n_blocks * self.bounds.block_length
         if self.budget.is_private and size > DEFAULT_SIZE:
             found += (
@@ -235,7 +240,7 @@ class NoiseAwarePlan(Plan):
         lines["intervals"] = (
             f"about {self.interval_inflation:.2g} times as wide as without privacy, where rows use data_norm"
         )
-        return lines | hidden_columns_line(self)
+        return lines | hidden_columns_line(self, moment_geometry(self))
 
 
 def _total_mu_squared(multipliers):
@@ -387,7 +392,7 @@ _MOST_CLIPPING = 24.0
 _CLIPPING_TOLERANCE = 0.03
 # Largest share of the curvature that may be unknown where ``K`` alone is widened.
 _MOST_UNKNOWN_CURVATURE = 0.001
-# Share of the budget for all sizes before the first noisy sum.
+# Share of the budget for all mean squares before the first noisy sum.
 MEAN_SQUARE_SHARE = 0.01
 # Candidates for the share of the second moment.
 _MOMENTS = (0.08, 0.15, 0.25)
@@ -591,7 +596,7 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 # relative to the mean square of rows.
 
 
-# How many sizes of responses are released before the first noisy sum.
+# Number of mean squares of responses that are released before the first noisy sum.
 N_MEAN_SQUARES = 2
 # What squares cost, relative to sums, where they are not free.
 _SQUARE_COST_RATIO = 0.05
@@ -675,7 +680,7 @@ class ClippedResidualsPlan(Plan):
         found = super().warnings
         if self.is_drowned:
             return (*found, self._noise_dominates())
-        return found + hidden_columns_warning(self)
+        return found + hidden_columns_warning(self, moment_geometry(self))
 
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
@@ -705,7 +710,7 @@ class ClippedResidualsPlan(Plan):
         lines["slopes"] = (
             "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
         )
-        return lines | hidden_columns_line(self)
+        return lines | hidden_columns_line(self, moment_geometry(self))
 
 
 def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):
