@@ -138,7 +138,8 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         Temperature of the draws.
     released_ : Bunch
         What the sampler released besides the draws: with "noise_aware" ``posterior``, from which more can be
-        drawn.
+        drawn, and ``r_hat`` and ``effective_sample_size`` of the fifty chains that drew, of shape
+        (n_parameters,).
     n_iter_ : int
         Number of passes over the table.
     n_features_in_ : int
@@ -360,7 +361,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
                 draws = self._run_plan(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")
         if posterior is not None:
-            model = posterior.model
+            model = posterior.density.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components
         weights, means, factors = unpack_mixture(draws, model)
         order = None

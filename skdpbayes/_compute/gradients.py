@@ -481,7 +481,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
     n_batches : int or None, default=None
         For batches that take turns, into how many the table is cut.
     sums_only : bool, default=False
-        Whether only `residual_sums` is asked for.
+        Whether only `sums_at` is asked for.
 
     Returns
     -------

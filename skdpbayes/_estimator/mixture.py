@@ -534,13 +534,13 @@ class MixtureDrawsMixin:
         chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
         return MixtureDraws(*(part[chosen] for part in draws))
 
-    def _drawn(self, n_draws, random_state, **options):
-        """New draws from the released posterior."""
-        posterior, generator = self.released_["posterior"], random_state
+    def _drawn(self, n_draws, random_state, posterior=None):
+        """New draws from the released posterior, or from another."""
+        posterior, generator = posterior or self.released_["posterior"], random_state
         if not isinstance(generator, np.random.Generator):
             generator = check_random_state(random_state)
-        draws = posterior.draw(n_draws, generator, **options)
-        return self._labelled(*unpack_mixture(draws, posterior.model))[1]
+        draws = posterior.draw(n_draws, generator)
+        return self._labelled(*unpack_mixture(draws, posterior.density.model))[1]
 
     def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
         """Equal-tailed posterior intervals of weights, means and covariances; they spend no budget.
@@ -604,7 +604,10 @@ class MixtureDrawsMixin:
         if not self.plan_.budget.is_private:
             without = [part.std(axis=0) for part in self.posterior_samples_]
         elif "posterior" in self.released_:
-            without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, noise=False)]
+            quiet = type(self.released_["posterior"])(
+                self.released_["posterior"].density.without_noise
+            )
+            without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, quiet)]
         else:
             without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]
         names, coords = [], self._posterior_variables()[1]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level
 from ..privacy.deferred_warnings import warn
+from .model_checks import chain_diagnostics
 
 # Posterior intervals from draws, and a table of them.
 #
@@ -280,6 +281,41 @@ class CoefficientsMixin:
         flat = draws.reshape(len(draws), -1)
         index = self._coefficient_index()
         return interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
+
+        Requires pandas. It spends no budget.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row for each coefficient, indexed as in `summary`. ``r_hat`` is split R-hat, near 1 where
+            chains agree; ``effective_sample_size`` is how many independent draws the kept ones are worth. By
+            default fifty chains draw; a single chain is compared with itself, half by half.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> table = clf.diagnostics()
+        >>> bool((table["r_hat"] < 1.2).all()), bool((table["effective_sample_size"] > 40).all())
+        (True, True)
+        """
+        pd = required_pandas()
+        draws = self.posterior_samples_.reshape(len(self.posterior_samples_), -1)
+        found = self.released_.get("r_hat"), self.released_.get("effective_sample_size")
+        if found[0] is None:
+            found = chain_diagnostics(draws)
+        columns = {"r_hat": np.ravel(found[0]), "effective_sample_size": np.ravel(found[1])}
+        return pd.DataFrame(columns, index=self._coefficient_index())
 
     def coef_table(self, level: float = 0.9) -> pd.DataFrame:
         """Table of the coefficients to publish: means, deviations, intervals, and how sure their signs are.

@@ -134,7 +134,9 @@ class DPBayesianLogisticRegression(
           the noise can show, and those that are such or are indicators of rare events;
         - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
           records being weighted as in the fit;
-        - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates.
+        - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates;
+        - ``r_hat`` and ``effective_sample_size``, of shape (n_parameters,), in the order of a draw: split
+          R-hat of the fifty chains that drew, and how many independent draws those kept are worth.
 
         With "sgfs" the first three of these, where there is an intercept, and otherwise ``second_moment``.
         With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every

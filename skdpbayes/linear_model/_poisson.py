@@ -135,7 +135,7 @@ class DPBayesianPoissonRegressor(
         ``share_of_norm``, ``hidden_columns`` and ``hidden_or_rare_columns``, as for
         `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
-        - ``posterior`` and ``coordinate_scale``, as there;
+        - ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``, as there;
         - ``dispersion``, float: the variance of counts over their mean;
         - ``shortfall``, (float, float): by what share squares of residuals fall short of Poisson's law, and
           its deviation;

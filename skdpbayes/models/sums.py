@@ -39,6 +39,8 @@ _LARGEST_BLOCK = 4096
 _SMALLEST_BLOCK = 512
 # Entries of a block that stay in a processor's cache.
 _BLOCK_ENTRIES = 2**17
+# Most products of two entries of a row that are held at once.
+_MOST_PRODUCTS = 2**22
 # Most chunks that are summed at once.
 _MOST_CHUNKS = 32
 
@@ -262,23 +264,72 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
     return _sums(target, family, None, theta, transform, None, curvature)
 
 
-def weighted_moment(target, transform):
-    """``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
-    return _moment(target, transform, lambda part, block: 1.0)
-
-
 @suppress_fp_warnings()
-def _moment(target, transform, factors):
-    """``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
+def read_together(target, reads):
+    """Several sums over a target's records in one pass. **They are not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    reads : tuple of (callable, tuple)
+        `moment_of_block`, `clipped_of_block` and the like, which make a function of a slice and its `Block`,
+        and their arguments.
+
+    Returns
+    -------
+    sums : tuple of tuple
+        A pair for each, of which the second is None if there is only one sum.
+    """
+    of_blocks = [make(target, *args) for make, args in reads]
 
     def of_block(part, block):
-        weights = target.weights[part] * factors(part, block) ** 2
-        return (moment(block.moved(transform), weights),)
+        return tuple(number for each in of_blocks for number in each(part, block))
 
-    return sum_of_blocks(target, of_block)[0]
+    sums = sum_of_blocks(target, of_block)
+    return tuple(zip(sums[::2], sums[1::2], strict=True))
 
 
-@suppress_fp_warnings()
+def moment_of_block(target, transform, theta=None, clip=None):
+    """``sum_i w_i z_i z_i^T`` for ``z = W^T x``, or with squares of clipped residuals, of a block."""
+
+    def of_block(part, block):
+        weights = target.weights[part]
+        if theta is not None:
+            weights = weights * _clipped(target, theta, clip, part, block)[0] ** 2
+        return moment(block.moved(transform), weights), None
+
+    return of_block
+
+
+def clipped_of_block(target, theta, clip, centre=None, weighs_squares=True):
+    """``sum_i w_i psi_i x_i`` and ``sum_i psi_i^2`` of a block, with weights or without."""
+
+    def of_block(part, block):
+        residuals = _clipped(target, theta, clip, part, block, centre)
+        weighted = target.weights[part] * residuals
+        squares = np.vdot(residuals, weighted if weighs_squares else residuals)
+        return block.summed(weighted)[0], float(squares)
+
+    return of_block
+
+
+def residuals_of_block(target, theta, clip, centre=None, is_weighted=True):
+    """``sum_i psi_i`` and ``sum_i psi_i^2`` of a block, with weights or without."""
+
+    def of_block(part, block):
+        residuals = _clipped(target, theta, clip, part, block, centre)[0]
+        weighted = target.weights[part] * residuals if is_weighted else residuals
+        return float(weighted.sum()), float(residuals @ weighted)
+
+    return of_block
+
+
+def weighted_moment(target, transform):
+    """``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+    return read_together(target, ((moment_of_block, (transform,)),))[0][0]
+
+
 def clipped_sums(
     target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
 ) -> tuple[np.ndarray, float]:
@@ -303,14 +354,7 @@ def clipped_sums(
         In the coordinates of the rows.
     square : float
     """
-
-    def of_block(part, block):
-        residuals = _clipped(target, theta, clip, part, block, centre)
-        weighted = target.weights[part] * residuals
-        squares = np.vdot(residuals, weighted if is_weighted else residuals)
-        return block.summed(weighted)[0], float(squares)
-
-    return sum_of_blocks(target, of_block)
+    return read_together(target, ((clipped_of_block, (theta, clip, centre, is_weighted)),))[0]
 
 
 def squares_moment(target, theta, clip, transform):
@@ -327,11 +371,7 @@ def squares_moment(target, theta, clip, transform):
     -------
     matrix : ndarray of shape (length, length)
     """
-
-    def factors(part, block):
-        return _clipped(target, theta, clip, part, block)[0]
-
-    return _moment(target, transform, factors)
+    return read_together(target, ((moment_of_block, (transform, theta, clip)),))[0][0]
 
 
 def _clipped(target, theta, clip, part, block, centre=None):
@@ -397,18 +437,23 @@ def slope_matrix(family, predicted, weights, rows):
     -------
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
     """
-    n_blocks, products = family.n_blocks, {}
+    units = np.eye(family.n_blocks)[:, :, None]
+    slopes = weights * np.array([family.slope_times(predicted, unit) for unit in units])
+    if not isinstance(rows, Block) and rows.size * rows.shape[1] <= _MOST_PRODUCTS:
+        products = (rows[:, :, None] * rows[:, None]).reshape(len(rows), -1)
+        moments = (slopes.reshape(-1, len(rows)) @ products).reshape(
+            *slopes.shape[:2], *[rows.shape[1]] * 2
+        )
+        size = family.n_blocks * rows.shape[1]
+        return moments.swapaxes(1, 2).reshape(size, size)
     moment_with = rows.moment if isinstance(rows, Block) else partial(moment, rows)
-    for j, unit in enumerate(np.eye(n_blocks)):
-        slopes = family.slope_times(predicted, unit[:, None])
-        for i in range(j, n_blocks):
-            products[i, j] = products[j, i] = moment_with(weights * slopes[i])
-    if n_blocks == 1:
-        return products[0, 0]
-    return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
+    blocks = range(family.n_blocks)
+    found = {(i, j): moment_with(slopes[j, i]) for j in blocks for i in blocks if i >= j}
+    if family.n_blocks == 1:
+        return found[0, 0]
+    return np.block([[found[max(i, j), min(i, j)] for j in blocks] for i in blocks])
 
 
-@suppress_fp_warnings()
 def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
     """Total weights of the records whose responses, or offsets, are between edges. **Not private.**
 

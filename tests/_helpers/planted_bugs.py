@@ -54,7 +54,8 @@ import skdpbayes.samplers.langevin.chains as chains
 import skdpbayes.samplers.langevin.cost as costs
 import skdpbayes.samplers.langevin.fisher as fisher
 import skdpbayes.samplers.noise as gaussian
-import skdpbayes.samplers.statistics.release as sums
+import skdpbayes.samplers.statistics.release as loop
+import skdpbayes.samplers.statistics.requests as sums
 from skdpbayes.audit import audit_fit, replay
 from skdpbayes.metrics import dp_confusion_matrix
 from skdpbayes.models.rows import row_norms
@@ -92,14 +93,13 @@ def on_argument(number, change, value):
 
 def keeping(make):
     """A patch after which a fit of a regression holds ``make(responses, generator)``."""
-    run = sums.run_clipped_residuals
 
-    def leaking(plan, target, generator, verbose):
-        result = run(plan, target, generator, verbose)
+    def leaking(plan, target, likelihood_of, generator, verbose):
+        result = run_sums(plan, target, likelihood_of, generator, verbose)
         result.other["extra"] = make(np.array(target.responses), generator)
         return result
 
-    return ((sums, "run_clipped_residuals", leaking),)
+    return ((loop, "run", leaking),)
 
 
 def sum_with_own_noise(responses, generator):
@@ -139,8 +139,8 @@ overdamped, trace, blocks = chains.OverdampedSteps, chains.trace_chain, chains.r
 advance_chain, cost_of_steps = chains._advance_overdamped, costs.AllIterates._path_cost
 clip, moment_noise, bounds_of = linear.clip_rows, fisher.moment_noise, linear.linear_bounds
 weights_of, logarithms, binned = table.effective_weights, table.logarithms, sums.binned
-regression, counts, fit_scaler = sums.run_clipped_residuals, sums.run_counts, DPQuantileScaler.fit
-released_histograms = sums.PoissonReleases._release_histograms
+run_sums, fit_scaler = loop.run, DPQuantileScaler.fit
+released_histograms = sums.Records._release_histograms
 cost_for_persons, draws_cost = units.cost_for_persons, quantile_scaler.draws_cost
 
 
@@ -307,20 +307,20 @@ def by_mean_exposure(exposure, n_rows):
     return found - found.mean()
 
 
-def typical_of_table(plan, target, generator, verbose):
-    result = counts(plan, target, generator, verbose)
+def typical_of_table(plan, target, *others):
+    result = run_sums(plan, target, *others)
     result.other["typical_exposure"] = float(np.exp(target.offsets).mean())
     return result
 
 
-def histograms_twice(released):
-    released_histograms(released)
-    released_histograms(released)
+def histograms_twice(*args):
+    released_histograms(*args)
+    return released_histograms(*args)
 
 
-def centred(plan, target, generator, verbose):
+def centred(plan, target, *others):
     target = target._replace(responses=target.responses - target.responses.mean())
-    return regression(plan, target, generator, verbose)
+    return run_sums(plan, target, *others)
 
 
 def row_for_person(cost, relation, steps, mu=None, *hidden):
@@ -333,16 +333,16 @@ def keeps_largest(scaler, X, y=None):
     return scaler
 
 
-def quiet_sum(plan, target, generator, verbose):
+def quiet_sum(plan, *others):
     """A run whose last noisy sum has a third of the noise."""
     n_released = itertools.count(1)
 
-    def release(values, deviation, *others, **options):
+    def release(values, deviation, *given, **options):
         is_last = next(n_released) == 2 * len(plan.residual_multipliers)
-        return vector(values, deviation / 3.0 if is_last else deviation, *others, **options)
+        return vector(values, deviation / 3.0 if is_last else deviation, *given, **options)
 
     with mock.patch.object(sums, "release_vector", release):
-        return regression(plan, target, generator, verbose)
+        return run_sums(plan, *others)
 
 
 EVERY = (one_hot, "stability_histogram", lambda c, n, t, g: draw_frequent(c, n, -1e9, g))
@@ -368,7 +368,7 @@ BUGS = {
         "noise too small", RIDGE, ((sums, "sensitivity_after_rounding", times(2.0, shift)),)
     ),
     "a third of the noise in one noisy sum of many": Bug(
-        "noise too small", RIDGE, ((sums, "run_clipped_residuals", quiet_sum),)
+        "noise too small", RIDGE, ((loop, "run", quiet_sum),)
     ),
     "Laplace noise of half the size is drawn": Bug(
         "noise too small",
@@ -457,7 +457,7 @@ BUGS = {
     "responses less their mean": Bug(
         "intercept",
         RIDGE._replace(record=(X[0], -1.0)),
-        ((sums, "run_clipped_residuals", centred),),
+        ((loop, "run", centred),),
     ),
     # Exposures
     "an exposure counts as long as it is": Bug(
@@ -467,12 +467,12 @@ BUGS = {
         "exposure", COUNTS, ((table, "logarithms", by_mean_exposure),)
     ),
     "a typical exposure from the table": Bug(
-        "exposure", COUNTS, ((sums, "run_counts", typical_of_table),)
+        "exposure", COUNTS, ((loop, "run", typical_of_table),)
     ),
     "histograms are released twice": Bug(
         "exposure",
         COUNTS,
-        ((sums.PoissonReleases, "_release_histograms", histograms_twice),),
+        ((sums.Records, "_release_histograms", histograms_twice),),
     ),
     # Persons
     "each row of a person counts one": Bug(

@@ -23,7 +23,7 @@ from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import DPMH, OPS, SGLD, NoiseAware
-from skdpbayes.samplers.statistics import release
+from skdpbayes.samplers.statistics import requests
 
 P = np.random.default_rng(1).random(N)
 TEXT = np.where(X > 0, "a", "b").astype(object)
@@ -188,13 +188,13 @@ def halved(shift):
 # What is broken in the package, and an estimator and a record that show it.
 BROKEN = {
     "noise of labels and scores": (
-        release,
+        requests,
         "sensitivity_after_rounding",
         halved,
         "longer rows",
         (FAR, 1),
     ),
-    "noise of noisy sums": (release, "sensitivity_after_rounding", halved, "numbers", (FAR, -1.0)),
+    "noise of noisy sums": (requests, "sensitivity_after_rounding", halved, "numbers", (FAR, -1.0)),
 }
 
 
@@ -210,12 +210,12 @@ def test_half_the_noise_of_a_sampler_is_found(name, monkeypatch):
 @pytest.mark.nightly
 def test_rows_that_are_not_shortened_are_found(monkeypatch):
     """In coordinates that whiten, rows are longer than the norm that noise is for."""
-    found = release.map_records
+    found = requests.map_records
     monkeypatch.setattr(
-        release,
+        requests,
         "map_records",
-        lambda change, target, transform, norm, **options: found(
-            change, target, transform, 1e9, **options
+        lambda change, target, transform, norm, power, of_matrices, **options: found(
+            change, target, transform, 1e9, power, 1e9, **options
         ),
     )
     result = replay(logistic(), X * 0.05, Y, (FAR, 0))

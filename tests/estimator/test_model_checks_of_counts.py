@@ -17,7 +17,7 @@ from skdpbayes._estimator.model_checks import (
 from skdpbayes.models.families.poisson import drawn
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
-from skdpbayes.samplers.statistics.poisson import CountPosterior
+from skdpbayes.samplers.statistics.hmc import Posterior
 
 
 def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, **options):
@@ -129,7 +129,7 @@ def test_false_alarms_are_rare(options, monkeypatch):
     What is told follows from releases, before any draw, and chains are left out.
     """
     monkeypatch.setattr(
-        CountPosterior, "draw", lambda self, n_draws, _: np.zeros((n_draws, len(self.deviations)))
+        Posterior, "draw_all", lambda self, n, _: (np.zeros((n, self.density.start.size)), {})
     )
     alarms = sum(bool(told(seed, **options)[1]) for seed in range(100, 140))
     assert alarms / 40 <= 0.02 + 2.0 * math.sqrt(0.02 * 0.98 / 40)

@@ -27,10 +27,11 @@ from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_
 from skdpbayes.models.sums import reweighted, weighted_scores, weighted_sums
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
-from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics.logistic import LogisticLikelihood
+from skdpbayes.samplers.statistics.release import posterior_of
 from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
 
-N = 3000
+N, FAR = 3000, np.full(4, 1e6)
 
 
 @pytest.fixture
@@ -60,18 +61,18 @@ def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):
 # Privacy
 
 
-def differences(released, whole, other):
+def differences(given, whole, other):
     """Distances of all releases between the table they are of and another, in deviations of their noise."""
-    plan, link = released.plan, released.family
-    transform, norm = released.coordinates.transform, released.coordinates.norm
+    plan, link = given.plan, given.family
+    transform, norm = given.coordinates.transform, given.coordinates.norm
     moments = [second_moment(t, plan.bounds.constant, t.weights) for t in (whole, other)]
-    found = [np.linalg.norm(moments[0] - moments[1]) / released.moment_noise]
+    found = [np.linalg.norm(moments[0] - moments[1]) / given.released.noise]
     table, other = (reweighted(t, transform, norm) for t in (whole, other))
     zero = np.zeros((link.n_blocks, len(transform)))
     sums = [weighted_sums(t, link, None, zero, curvature=False)[0] for t in (table, other)]
-    found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / released.label_sum_noise)
-    for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
-        for point, _, noise in noisy_sums:
+    found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / given.label_sum.noise)
+    for noisy_sums, which in ((given.noisy_sums, 0), (given.curvatures, 1)):
+        for _, noise, point, *_ in noisy_sums:
             theta = point.reshape(link.n_blocks, -1) @ transform.T
             sums = [weighted_scores(t, link, theta, transform)[which] for t in (table, other)]
             moved = sums[0] - sums[1]
@@ -101,11 +102,11 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
             rows[0], labels[0] = [[0.0, -1.0], [1.0, 0.0]][trial % 2], trial % n_classes
             weights[0] = largest * [1.0, 0.0, 0.5][trial % 3]
             other, _ = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
-        released = LogisticReleases(plan, target, np.random.default_rng(trial))
-        released.run_rounds()
-        found = differences(released, target, other)
+        generator = np.random.default_rng(trial)
+        _, given = posterior_of(plan, target, LogisticLikelihood, generator)
+        found = differences(given, target, other)
         # A score and a curvature at one point count together.
-        n_alone = 2 + len(released.noisy_sums)
+        n_alone = 2 + len(given.noisy_sums)
         together = found[:n_alone] ** 2
         with_curvature = [2 + k for k, m in enumerate(plan.curvature_multipliers) if m is not None]
         together[with_curvature] += found[n_alone:] ** 2
@@ -134,18 +135,19 @@ def test_gradients_of_chains_keep_to_their_bound(n_classes, largest):
     assert longest > 0.95
 
 
-def test_noise_is_in_proportion_to_the_largest_weight(table):
+def test_noise_is_in_proportion_to_the_largest_weight(table, monkeypatch):
+    """Of scores from where nothing is known of probabilities."""
+    monkeypatch.setattr(LogisticLikelihood, "settle", lambda self: vars(self).update(start=FAR))
+    monkeypatch.setattr(LogisticLikelihood, "posterior", lambda self: None)
     X, y, w = table
     of_moment, of_labels, of_scores = [], [], []
     for largest in (1.0, 3.0):
         target, bounds = weighted_target(X, y, np.minimum(w, 0.9), largest)
         plan = NoiseAware().plan(bounds, N, Budget(1.0, 1e-6))
-        released = LogisticReleases(plan, target, np.random.default_rng(0))
-        of_moment.append(released.moment_noise)
-        released.release_label_sum()
-        of_labels.append(released.label_sum_noise / released.coordinates.norm)
-        released.release(np.full(4, 1e6), 5.0)  # From where nothing is known of probabilities.
-        of_scores.append(released.noisy_sums[0].noise / released.coordinates.norm)
+        _, given = posterior_of(plan, target, LogisticLikelihood, np.random.default_rng(0))
+        of_moment.append(given.released.noise)
+        of_labels.append(given.label_sum.noise / given.coordinates.norm)
+        of_scores.append(given.noisy_sums[0].noise / given.coordinates.norm)
     assert of_moment[1] == pytest.approx(3.0 * of_moment[0])
     assert of_labels[1] == pytest.approx(3.0 * of_labels[0], rel=1e-6)
     assert of_scores[1] == pytest.approx(3.0 * of_scores[0], rel=1e-3)

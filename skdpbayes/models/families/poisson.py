@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, pdtr
+from scipy.special import betainc, gammaln, pdtr
 
 from ..._arguments import check_number
 from ..._jit import compilable
@@ -29,34 +29,63 @@ from .base import Family, NumberFamily, has_one_block, write_loss_differences, w
 #
 #     E Y = mu,  Var Y = phi mu:      Poisson's law for phi = 1, and a negative binomial one for phi > 1
 #
-# of ``mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function
+# of ``r = mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function
 # is an incomplete beta function, as Poisson's is a gamma function.
 
 
 # Dispersions that are closer to 1 are counted as 1.
 _LEAST_EXCESS = 1e-3
+# Least mean: smaller ones have no counts but 0.
+_LEAST_MEAN = 1e-300
 # Means are cut here, as counts are drawn as integers of 64 bits.
 _LARGEST_MEAN = 1e18
 
 
-def distribution(counts, mean, dispersion, shift=0):
+def distribution(counts, mean, dispersion):
     """``P(Y <= k)`` for arrays that are broadcast together.
 
     Parameters
     ----------
     counts, mean, dispersion : ndarray or float
         ``k``, ``mu`` and ``phi``.
-    shift : int, default=0
-        By how many failures more it is.
     """
     counts, excess = np.floor(counts), np.asarray(dispersion) - 1.0
     if np.all(excess < _LEAST_EXCESS):
         probabilities = pdtr(np.maximum(counts, 0.0), mean)
     else:
         excess = np.maximum(excess, _LEAST_EXCESS)
-        failures = mean / excess + shift
-        probabilities = betainc(failures, np.maximum(counts, 0.0) + 1.0, 1.0 / (1.0 + excess))
+        failures, success = mean / excess, 1.0 / (1.0 + excess)
+        probabilities = betainc(failures, np.maximum(counts, 0.0) + 1.0, success)
     return np.where(counts < 0.0, 0.0, probabilities)
+
+
+def partial_moments(counts, mean, dispersion):
+    """``P(Y <= k)``, ``E[Y; Y <= k]`` and ``E[Y (Y - 1); Y <= k]`` for one ``phi``.
+
+    With ``F_j`` the distribution function for ``j`` failures more than the ``r`` of ``mu`` they are
+    ``F_0(k)``, ``mu F_1(k - 1)`` and ``mu (mu + phi - 1) F_2(k - 2)``. By a recurrence of incomplete beta
+    functions [1]_ and the probability ``p`` of ``k``,
+
+        F_1(k - 1) = F_0(k) - (1 + k / r) p,      F_2(k - 2) = F_1(k - 1) - (1 + (k - 1) / (r + 1)) k p / mu
+
+    References
+    ----------
+    .. [1] NIST Digital Library of Mathematical Functions, 8.17.
+    """
+    counts, mean = np.floor(counts), np.maximum(mean, _LEAST_MEAN)
+    excess = dispersion - 1.0 if dispersion - 1.0 >= _LEAST_EXCESS else 0.0
+    k, whole = np.maximum(counts, 0.0), distribution(counts, mean, dispersion)
+    inverse_r = excess / mean
+    if excess:
+        r = mean / excess
+        logs = gammaln(k + r) - gammaln(r) + k * np.log(excess) - (k + r) * np.log1p(excess)
+    else:
+        logs = k * np.log(mean) - mean
+    p = np.where(counts < 0.0, 0.0, np.exp(logs - gammaln(k + 1.0)))
+    first = np.maximum(whole - (1.0 + k * inverse_r) * p, 0.0)
+    second = first - (1.0 + (k - 1.0) * inverse_r / (1.0 + inverse_r)) * k * p / mean
+    second = np.maximum(second, 0.0)
+    return whole, mean * first, mean * (mean + excess) * second
 
 
 def drawn(mean, dispersion, generator):

@@ -13,16 +13,19 @@ the size of the table is private, the sum of ``N`` is log-normal around the publ
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import chi2, norm, qmc
 
 from ..._linalg import cholesky, eigh, inv, pinv, solve
-from ...models.mixture import MixtureModel
+from ...models.mixture import Components, MixtureModel, pack_mixture
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
+from ..statistics.hmc import Density
+from ..statistics.prior import Prior
+from ..statistics.requests import NoisySum
 from .plan import UNSCALED, Scales, statistics_length
-from .statistics import merged
+from .statistics import factors_of, merged
 
 # Statistics in the components' own coordinates, in which records that are far away count less.
 #
@@ -241,8 +244,8 @@ _LARGEST_LOG = 30.0
 
 
 @dataclass(frozen=True)
-class ConditionalPosterior:
-    """A posterior, for `skdpbayes.samplers.statistics.hmc`.
+class MixtureDensity(Density):
+    """A mixture's log density given statistics around a mixture.
 
     Attributes
     ----------
@@ -256,6 +259,8 @@ class ConditionalPosterior:
     is_size_public : bool
     leash : float
         Deviation of a further normal prior around ``u = 0``.
+    without_noise : MixtureDensity or None
+        What it would be without noise, as far as that is known.
     """
 
     model: MixtureModel
@@ -264,6 +269,11 @@ class ConditionalPosterior:
     linear: np.ndarray
     is_size_public: bool = True
     leash: float = math.inf
+    without_noise: Any = None
+
+    # No scales are learnt, and none are looked for.
+    prior, growth = Prior(()), None
+    scales = np.empty(0)
 
     @cached_property
     def contrasts(self):
@@ -321,7 +331,7 @@ class ConditionalPosterior:
         factors = np.broadcast_to(factors, self.at.factors.shape)
         return MixtureState(self.model.covariance_type, counts, means, factors).regular()
 
-    def potential(self, u):
+    def negative_log_likelihood(self, u):
         """(energies, gradients) of points ``u``."""
         place = self.place(u)
         energy, slopes = self._prior(*place)
@@ -342,9 +352,15 @@ class ConditionalPosterior:
         )
         return energy + 0.5 * np.sum((u / self.leash) ** 2, axis=1), gradient + u / self.leash**2
 
-    # No scales are integrated out.
-    energy = potential
-    learns_scales = False
+    def parameters(self, u, random):
+        """Draws for `unpack_mixture`, and nothing else."""
+        with np.errstate(all="ignore"):
+            counts, means, factors = self.mixtures(u)
+            logs = np.log(counts / counts.sum(axis=1, keepdims=True))
+            matrices = factors.ndim == 4
+            inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors
+        parts = zip(logs, means, inverse, strict=True)
+        return np.array([pack_mixture(Components(*part), self.model) for part in parts]), {}
 
     def information(self, u):
         """A positive approximation of the curvature: that at 0."""
@@ -599,21 +615,18 @@ class NoisyStatistics(NamedTuple):
     reference : MixtureState
         Whose responsibilities and coordinates were used.
     scales : Scales
-    sums : ndarray
-    noise_scale : float
-        Deviation of the noise.
+    noisy_sum : NoisySum
     missed : ndarray
         By how much the mean of a simulated row's statistics is below what it is.
     """
 
     reference: MixtureState
     scales: Scales
-    sums: np.ndarray
-    noise_scale: float
+    noisy_sum: NoisySum
     missed: np.ndarray
 
 
-def noisy_statistics(reference, scales, sums, noise_scale):
+def noisy_statistics(reference, scales, noisy_sum):
     """A `NoisyStatistics`."""
     kind, d = reference.covariance_type, reference.means.shape[1]
     normal, simulated = points_for(reference), 0.0
@@ -621,7 +634,7 @@ def noisy_statistics(reference, scales, sums, noise_scale):
         rows = reference.points(j, normal)
         simulated = simulated + weight * local_features(rows, reference, scales).mean(axis=0)
     known = np.outer(reference.weights, own_moments(kind, d, scales)).ravel()
-    return NoisyStatistics(reference, scales, sums, noise_scale, known - simulated)
+    return NoisyStatistics(reference, scales, noisy_sum, known - simulated)
 
 
 def points_for(reference):
@@ -632,7 +645,7 @@ def points_for(reference):
 
 
 def gaussian_conditional(model, state, noisy_sums, is_size_public, **options):
-    """The `ConditionalPosterior` given some noisy sums, as far as moments are near those of a mixture.
+    """The `MixtureDensity` given some noisy sums, as far as moments are near those of a mixture.
 
     Parameters
     ----------
@@ -643,16 +656,16 @@ def gaussian_conditional(model, state, noisy_sums, is_size_public, **options):
         Their rows are the same, their noise is not.
     is_size_public : bool
     **options
-        Of `ConditionalPosterior`.
+        Of `MixtureDensity`.
 
     Returns
     -------
-    conditioned : ConditionalPosterior
+    conditioned : MixtureDensity
     """
     maps, sums, factor, _ = _scaled(state, noisy_sums, is_size_public)
     scaled = solve(factor, maps.T)
     linear = scaled.T @ solve(factor, sums)
-    return ConditionalPosterior(model, state, scaled.T @ scaled, linear, is_size_public, **options)
+    return MixtureDensity(model, state, scaled.T @ scaled, linear, is_size_public, **options)
 
 
 def log_evidence(state, noisy_sums, is_size_public):
@@ -667,13 +680,13 @@ def _scaled(state, noisy_sums, is_size_public):
     """(``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
     maps, covariance = _map_and_covariance(state, noisy_sums, is_size_public)
     noise = np.concatenate(
-        [np.full(noisy_sum.sums.size, noisy_sum.noise_scale**2) for noisy_sum in noisy_sums]
+        [np.full(each.missed.size, each.noisy_sum.noise**2) for each in noisy_sums]
     )
     covariance[np.diag_indices_from(covariance)] += noise
     units = np.diag(covariance) ** -0.5
     covariance *= np.outer(units, units)
     covariance[np.diag_indices_from(covariance)] += _JITTER
-    sums = np.concatenate([noisy_sum.sums for noisy_sum in noisy_sums])
+    sums = np.concatenate([each.noisy_sum.value for each in noisy_sums])
     return maps * units, sums * units, cholesky(covariance), units
 
 
@@ -685,13 +698,10 @@ def _map_and_covariance(state, noisy_sums, is_size_public):
     for j, count in enumerate(state.counts):
         rows = state.points(j, normal)
         features = np.hstack(
-            [
-                local_features(rows, noisy_sum.reference, noisy_sum.scales)
-                for noisy_sum in noisy_sums
-            ]
+            [local_features(rows, each.reference, each.scales) for each in noisy_sums]
         )
         maps.append(regression @ features)
-        maps[-1][0] += np.concatenate([noisy_sum.missed for noisy_sum in noisy_sums])
+        maps[-1][0] += np.concatenate([each.missed for each in noisy_sums])
         covariance = covariance + count / len(rows) * (features.T @ features)
         mean = mean + count * features.mean(axis=0)
     if is_size_public:

@@ -7,18 +7,16 @@ Each release is a sum over records with Gaussian noise, on a lattice; what comes
 `RoundsPlan` for what it costs.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..._compute.execution import progress_bar, single_threaded_blas
 from ..._data.shards import total
-from ...models.mixture import Components, MixtureModel, pack_mixture
 from ..base import Released
-from ..noise import release_vector, sensitivity_after_rounding
-from ..statistics.hmc import HMCPosterior, chain_seed, draw, find_mode, warmed_up_chains
+from ..statistics.hmc import Posterior, find_mode
+from ..statistics.requests import Part, release_sum
 from .posterior import (
-    ConditionalPosterior,
     fewer_components,
     gaussian_conditional,
     inflation,
@@ -27,7 +25,7 @@ from .posterior import (
     noisy_statistics,
     reference_of,
 )
-from .statistics import StatisticsReleases, factors_of, find_groups
+from .statistics import StatisticsReleases, find_groups
 
 # References of the first rounds are wider than the mixture.
 _WIDENING = (1.5, 1.2)
@@ -48,8 +46,8 @@ def run_rounds(plan, table, generator, verbose):
         released = Rounds(plan, table, generator, advance)
         released.run_rounds()
     posterior = released.posterior()
-    draws = posterior.draw(plan.n_draws, generator)
-    return Released(draws, released.plan, other={"posterior": posterior})
+    draws, drawn = posterior.draw_all(plan.n_draws, generator)
+    return Released(draws, released.plan, other={"posterior": posterior, **drawn})
 
 
 class Rounds:
@@ -123,11 +121,10 @@ class Rounds:
         plan, budget = self.plan, self.plan.budget
         rounding_inflation = inflation(plan.n_samples, budget.neighboring_relation, reference)
         sums = total(local_sums, self.table, reference, scales)
-        bound = np.sqrt(budget.sensitivity_factor) * scales.norm * rounding_inflation
-        noise = bound / sensitivity_after_rounding(multiplier, sums.size)
+        part = Part(sums, np.sqrt(budget.sensitivity_factor) * scales.norm, multiplier)
         # Proposition 36.
-        sums = release_vector(sums, noise, self.generator, charged_mu=1.0 / multiplier)
-        self.noisy_sums.append(noisy_statistics(reference, scales, sums, noise))
+        (noisy_sum,) = release_sum((part,), self.generator, inflation=rounding_inflation)
+        self.noisy_sums.append(noisy_statistics(reference, scales, noisy_sum))
         self.advance()
 
     def given(self, state, **options):
@@ -137,67 +134,22 @@ class Rounds:
 
     def _together(self):
         """The noisy sums that are used together."""
-        most = max(1, _MOST_STATISTICS // self.noisy_sums[-1].sums.size)
+        most = max(1, _MOST_STATISTICS // self.noisy_sums[-1].missed.size)
         return self.noisy_sums[-min(most, self.plan.n_together) :]
 
     def posterior(self):
-        """The `MixturePosterior` that the last noisy sums amount to."""
+        """The posterior that the last noisy sums amount to."""
         last = self.noisy_sums[-1]
-        quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
+        quiet = last.noisy_sum._replace(noise=1e-3 * last.noisy_sum.noise)
+        quiet = last._replace(noisy_sum=quiet)
         alone = gaussian_conditional(self.plan.model, self.at, [quiet], self.is_size_public)
         # Taken as if its statistics were the expected ones.
         moments = alone._moments(*alone.place(alone.start[None])).ravel()
-        return MixturePosterior(
-            self.plan.model, self.given(self.at), replace(alone, linear=alone.precision @ moments)
-        )
+        without_noise = replace(alone, linear=alone.precision @ moments)
+        return Posterior(replace(self.given(self.at), without_noise=without_noise))
 
 
 def _shortened(u, given):
     """A mode that is no farther than moments are about linear."""
     first = given.contrasts.shape[1]
     return u * min(1.0, _LARGEST_MOVE / max(float(np.abs(u[first:]).max()), 1e-300))
-
-
-@dataclass(frozen=True)
-class MixturePosterior(HMCPosterior):
-    """A mixture's posterior given what was released.
-
-    Attributes
-    ----------
-    model : MixtureModel
-    conditioned : ConditionalPosterior
-    without_noise : ConditionalPosterior
-        What it would be without noise, as far as that is known.
-    """
-
-    model: MixtureModel
-    conditioned: ConditionalPosterior
-    without_noise: ConditionalPosterior
-
-    @property
-    def surrogate(self):
-        """The density that chains draw from."""
-        return self.conditioned
-
-    def draw(self, n_draws, random, *, noise=True):
-        """Draws of shape (n_draws, n), for `unpack_mixture`.
-
-        Parameters
-        ----------
-        n_draws : int
-        random : Generator or RandomState
-            It need not be secret.
-        noise : bool, default=True
-            Whether noise was added to what was released.
-        """
-        given = self.conditioned if noise else self.without_noise
-        with np.errstate(all="ignore"):
-            chains = self._chains if noise else warmed_up_chains(given)
-            counts, means, factors = given.mixtures(
-                draw(given, n_draws, chain_seed(random), chains)
-            )
-        logs = np.log(counts / counts.sum(axis=1, keepdims=True))
-        matrices = factors.ndim == 4
-        inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors
-        parts = zip(logs, means, inverse, strict=True)
-        return np.array([pack_mixture(Components(*part), self.model) for part in parts])

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import bdtr, logsumexp, pdtr
 
 from ..._jit import compiled
-from ...models.families.poisson import distribution
+from ...models.families.poisson import distribution, partial_moments
 
 # Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
 #
@@ -205,10 +205,7 @@ def _spread(ends, values, noise, n):
 #
 #     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
 #
-# For ``phi > 1`` counts are negative binomial, see `skdpbayes.models.families.poisson`. With ``F_j``
-# the distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
-#
-#     E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
+# For ``phi > 1`` counts are negative binomial, see `skdpbayes.models.families.poisson`.
 
 
 # Means are cut here: all counts are clipped.
@@ -232,23 +229,24 @@ def clipped_count(mean, centre, clip, dispersion, largest):
     high = np.maximum(low, high)
     # Counts up to ``first`` are clipped to ``low``, and those above ``last`` to ``high``.
     first, last = np.floor(low), np.ceil(high) - 1.0
-    below, inside = (distribution(k, mean, dispersion) for k in (first, last))
+    below, *sums_below = partial_moments(first, mean, dispersion)
+    inside, *sums_inside = partial_moments(last, mean, dispersion)
     inside = np.maximum(inside, below)
-
-    def between(shift):
-        of_last = distribution(last - shift, mean, dispersion, shift)
-        return np.maximum(of_last - distribution(first - shift, mean, dispersion, shift), 0.0)
-
-    of_count = mean * between(1)
-    of_square = of_count + mean * (mean + dispersion - 1.0) * between(2)
+    of_count, of_pairs = (
+        np.maximum(larger - smaller, 0.0)
+        for larger, smaller in zip(sums_inside, sums_below, strict=True)
+    )
     above = 1.0 - inside
     value = low * below + of_count + high * above
-    square = low**2 * below + of_square + high**2 * above
+    square = low**2 * below + of_count + of_pairs + high**2 * above
     return value - centre, np.maximum(square - 2.0 * centre * value + centre**2, 0.0)
 
 
 _DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
+# Logarithms of means at which the distribution function of counts is tabulated.
+_LOG_MEAN_STEP = 0.04
+_LOG_MEANS = np.arange(-12.0, 16.0, _LOG_MEAN_STEP)
 # Prior mean of ``phi - 1``.
 _USUAL_EXCESS = 0.3
 # Least deviation of ``log phi``.
@@ -285,7 +283,8 @@ class Margin(NamedTuple):
     values, noises : ndarray of shape (n,)
         What was released, and deviations of the noise, both over the number of records.
     expected : callable
-        Maps means of rows and ``phi`` to expectations of what a record adds, and of its square.
+        Maps means of rows, of shape (..., n_rows), and ``phi`` to expectations of what a record adds, of
+        shape (..., n), and of its square.
     """
 
     values: np.ndarray
@@ -295,21 +294,32 @@ class Margin(NamedTuple):
 
 def of_histogram(values, noise, edges):
     """The `Margin` of a histogram with edges between its bins."""
+    last, tables = np.ceil(edges) - 1.0, {}
 
     def expected(means, dispersion):
-        up_to = distribution(np.ceil(edges) - 1.0, means[:, None], dispersion).mean(axis=0)
-        shares = np.maximum(np.diff(up_to, prepend=0.0, append=1.0), 0.0)
+        if dispersion not in tables:
+            table = distribution(last[:, None], np.exp(_LOG_MEANS), dispersion)
+            tables[dispersion] = np.vstack(
+                [np.zeros(_LOG_MEANS.size), table, np.ones(_LOG_MEANS.size)]
+            )
+        place = (np.log(np.maximum(means, _LEAST_SHARE_SQUARE)) - _LOG_MEANS[0]) / _LOG_MEAN_STEP
+        place = np.clip(place, 0.0, _LOG_MEANS.size - 1.001)
+        node = place.astype(int)
+        table, t = tables[dispersion], place - node
+        up_to = np.mean(table[:, node] * (1.0 - t) + table[:, node + 1] * t, axis=-1)
+        shares = np.maximum(np.diff(up_to, axis=0), 0.0).T
         return shares, shares
 
     return Margin(values, np.full(values.size, noise), expected)
 
 
-def margin_of_sum(noisy_sum, weights, centres, largest, along):
+def margin_of_sum(square, weights, centres, largest, along):
     """The `Margin` of a noisy sum.
 
     Parameters
     ----------
-    noisy_sum : NoisyCountSum
+    square : NoisySum
+        The mean square of its residuals.
     weights, centres : ndarray of shape (n_rows,)
     largest : float
         Of counts.
@@ -318,14 +328,15 @@ def margin_of_sum(noisy_sum, weights, centres, largest, along):
     """
 
     def expected(means, dispersion):
-        value, square = clipped_count(means, centres, noisy_sum.clip, dispersion, largest)
-        first, second = [square.mean()], [noisy_sum.clip**2 * square.mean()]
+        value, of_square = clipped_count(means, centres, square.clip, dispersion, largest)
+        mean = of_square.mean(axis=-1)
+        first, second = [mean], [square.clip**2 * mean]
         if along is not None:
-            first.append(np.mean(weights * value))
-            second.append(np.mean(weights**2 * square))
-        return np.array(first), np.array(second)
+            first.append(np.mean(weights * value, axis=-1))
+            second.append(np.mean(weights**2 * of_square, axis=-1))
+        return np.stack(first, axis=-1), np.stack(second, axis=-1)
 
-    pairs = [(noisy_sum.square, noisy_sum.square_noise)] + ([] if along is None else [along])
+    pairs = [(square.value, square.noise)] + ([] if along is None else [along])
     values, noises = map(np.array, zip(*pairs, strict=True))
     return Margin(values, noises, expected)
 
@@ -342,12 +353,9 @@ def dispersion_given(margins, logits, n_records, shifts):
     shifts : bool
         Whether there is an intercept, so that all may be shifted.
     """
-    steps = _SHIFTS if shifts else np.zeros(1)
+    logits = logits + (_SHIFTS if shifts else np.zeros(1))[:, None]
     energies = np.array(
-        [
-            [_energy(margins, logits + shift, dispersion, n_records) for shift in steps]
-            for dispersion in _DISPERSIONS
-        ]
+        [_energies(margins, logits, dispersion, n_records) for dispersion in _DISPERSIONS]
     )
     prior = (_DISPERSIONS - 1.0) / _USUAL_EXCESS - np.log(np.gradient(_DISPERSIONS))
     energies += prior[:, None]
@@ -374,37 +382,38 @@ def excess_zeros(histogram, logits, n_records, shifts):
     zeros : float
         At most about 1 if counts follow the law: rows are known to 3%.
     """
-    fits = []
-    for shift in _SHIFTS if shifts else np.zeros(1):
-        means = np.exp(np.minimum(logits + shift, 30.0))
-        for dispersion in _DISPERSIONS:
-            expected, variance = _expected(histogram, means, dispersion, n_records)
-            errors = (histogram.values - expected) / np.sqrt(variance)
-            fits.append((float(errors @ errors), float(errors[0])))
-    return min(fits)[1]
+    logits = logits + (_SHIFTS if shifts else np.zeros(1))[:, None]
+    means = np.exp(np.minimum(logits, 30.0))
+    fits: list = []
+    for dispersion in _DISPERSIONS:
+        expected, variance = _expected(histogram, means, dispersion, n_records)
+        errors = (histogram.values - expected) / np.sqrt(variance)
+        fits.extend(zip(np.sum(errors**2, axis=-1), errors[:, 0], strict=True))
+    return float(min(fits)[1])
 
 
-def shortfall(noisy_sum, centres, logits, doubts, largest):
+def shortfall(square, centres, logits, doubts, largest):
     """The share by which squares of residuals fall short of Poisson's law, and its deviation.
 
     Parameters
     ----------
-    noisy_sum : NoisyCountSum
+    square : NoisySum
+        The mean square of residuals.
     centres, logits, doubts : ndarray of shape (n_rows,)
         Of rows: what was subtracted from counts, logits, and their deviations.
     largest : float
         Of counts.
     """
     expected, lower = (
-        clipped_count(
-            np.exp(np.minimum(shifted_logits, 30.0)), centres, noisy_sum.clip, 1.0, largest
-        )[1].mean()
+        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, square.clip, 1.0, largest)[
+            1
+        ].mean()
         for shifted_logits in (logits, logits - doubts)
     )
     expected = max(expected, _LEAST_SHARE_SQUARE)
     of_rates = np.abs(expected - lower) / expected
-    deviation = np.sqrt((noisy_sum.square_noise / expected) ** 2 + of_rates**2 + _SQUARE_ERROR**2)
-    return float(1.0 - noisy_sum.square / expected), float(deviation)
+    deviation = np.sqrt((square.noise / expected) ** 2 + of_rates**2 + _SQUARE_ERROR**2)
+    return float(1.0 - square.value / expected), float(deviation)
 
 
 def _expected(margin, means, dispersion, n_records):
@@ -414,12 +423,14 @@ def _expected(margin, means, dispersion, n_records):
     return first, variance + (_EXPECTATION_ERROR * first) ** 2 + _LEAST_SHARE_SQUARE
 
 
-def _energy(margins, logits, dispersion, n_records):
-    means, energy = np.exp(np.minimum(logits, 30.0)), 0.0
+def _energies(margins, logits, dispersion, n_records):
+    """The energies of dispersed counts, for logits of shape (n_shifts, n_rows)."""
+    means, energies = np.exp(np.minimum(logits, 30.0)), 0.0
     for margin in margins:
         first, variance = _expected(margin, means, dispersion, n_records)
-        energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
-    return energy
+        squares = (margin.values - first) ** 2 / variance
+        energies = energies + 0.5 * np.sum(squares + np.log(variance), axis=-1)
+    return energies
 
 
 # Clipped means as functions of logits, by cubic polynomials between nodes.
@@ -455,14 +466,14 @@ def tabulated(logits, centres, clip, dispersion, largest):
 
 @compiled
 def looked_up(logits, centres, tables):
-    """Means and slopes, of shape (n_points, n_sums, n_rows), for logits of shape (n_points, n_rows).
+    """Means and slopes, of shape (n_sums, n_points, n_rows), for logits of shape (n_points, n_rows).
 
     ``centres`` has the shape (n_sums, n_rows), and ``tables`` (n_sums, n_rows, n_nodes, 2).
     """
     n_points, n_rows = logits.shape
     n_sums, last = tables.shape[0], tables.shape[2] - 1
-    means = np.empty((n_points, n_sums, n_rows))
-    slopes = np.empty((n_points, n_sums, n_rows))
+    means = np.empty((n_sums, n_points, n_rows))
+    slopes = np.empty((n_sums, n_points, n_rows))
     # A row's table is read from memory once for all points.
     for k in range(n_sums):
         for i in range(n_rows):
@@ -477,8 +488,107 @@ def looked_up(logits, centres, tables):
                 node += np.uint64(1)
                 step, n = table[node, 0] - y, table[node, 1]
                 c, d = 3.0 * step - 2.0 * m - n, m + n - 2.0 * step
-                means[b, k, i] = y + t * (m + t * (c + t * d))
-                slopes[b, k, i] = (
+                means[k, b, i] = y + t * (m + t * (c + t * d))
+                slopes[k, b, i] = (
                     (m + t * (2.0 * c + 3.0 * t * d)) * (1.0 / SPACING) if inside else 0.0
                 )
     return means, slopes
+
+
+# What is subtracted from counts, so that clips take as much from one tail as from the other.
+#
+#     E psi_tau(min(Y, L) - a(eta)) = 0      for  E Y = exp(eta)
+#
+# With ``a`` in the place of the mean, a noisy sum at the true point has the mean 0, whatever
+# the rows. ``a`` is monotone, and linear between nodes; beyond the last it stays.
+
+
+# Logit of the first node.
+FIRST_NODE = -12.0
+# Distance of two nodes.
+_DISTANCE = 0.02
+# Number of bisections.
+_HALVINGS = 40
+
+
+class Centre(NamedTuple):
+    """A function of logits, linear between nodes.
+
+    Attributes
+    ----------
+    nodes, values : ndarray of shape (n_nodes,)
+    """
+
+    nodes: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, logits):
+        """The centres that are subtracted from counts."""
+        return np.interp(logits, self.nodes, self.values)
+
+    @property
+    def largest(self):
+        """No value, and no slope, is larger."""
+        slopes = np.diff(self.values) / np.diff(self.nodes)
+        return float(max(self.values[-1], slopes.max()))
+
+
+def centre_for(clip, dispersion, largest):
+    """The `Centre` for a clip, a dispersion and the largest count.
+
+    Parameters
+    ----------
+    clip, dispersion, largest : float
+        As for `clipped_count`; the clip is at least 1, so that the equation has one solution.
+    """
+    last = max(np.log(2.0 * largest), FIRST_NODE + 1.0)
+    nodes = np.linspace(FIRST_NODE, last, int(np.ceil((last - FIRST_NODE) / _DISTANCE)) + 1)
+    low, high = np.zeros(nodes.size), np.full(nodes.size, float(largest))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        value, _ = clipped_count(np.exp(nodes), middle, clip, dispersion, largest)
+        low, high = np.where(value > 0, middle, low), np.where(value > 0, high, middle)
+    return Centre(nodes, np.maximum.accumulate(0.5 * (low + high)))
+
+
+# The clip with which a sum of clipped counts says most.
+#
+#     (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
+#
+# The tighter a clip, the more a noisy sum depends on how dispersed counts are (`dispersion`): ``b`` is how
+# much its mean may be off. So clips are wider where noise is small.
+
+
+# Least clip: with a smaller one, a count of 1 would be reduced, too, where most are 0.
+LEAST_CLIP = 1.0
+# Least clip in deviations of residuals, as a noisy sum far from the mode should tell how far it is.
+_LEAST_CLIP_IN_SDS = 1.0
+# Number of clips that are tried.
+_N_CLIPS = 25
+
+
+def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, leaning=None):
+    """The clip.
+
+    Parameters
+    ----------
+    counts, means, centres : ndarray of shape (n,)
+        Counts as they may be, their means, and what is subtracted from them.
+    noise_per_clip : float
+        Noise of a noisy sum, for a clip of 1.
+    n_records : float
+    largest : float
+        Of counts.
+    leaning : callable or None, default=None
+        Maps a clip to ``b``.
+    """
+    least = max(LEAST_CLIP, _LEAST_CLIP_IN_SDS * float(np.std(counts - centres)))
+    clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
+    psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
+    variances = (noise_per_clip * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
+    if leaning is not None:
+        of_clips = np.array([leaning(clip) for clip in clips])
+        variances += n_records**2 * np.mean(of_clips**2, axis=1)
+    raised = counts - means
+    slopes = psi @ (raised - raised.mean()) / raised.size
+    return float(clips[np.argmin(variances / np.maximum(slopes, 1e-12) ** 2)])

@@ -1,33 +1,66 @@
-"""Draws from a posterior given releases: its mode, and Hamiltonian chains around it, all chains in step.
+"""Draws from a posterior given noisy sums: its mode, and Hamiltonian chains around it, all in step.
 
-H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
+    p(u | tau) ~ exp(-U(u) - sum_g q_g(u) / (2 tau_g^2)),      q_g = u^T P_g u,      tau_g on a grid
 
-Prior scales that are learnt are integrated out of ``U``, and every round also tries ``e^c u``. Chains
-settle once: whoever draws again goes on from where they were, after some rounds that are forgotten.
+Every round draws the prior scales ``tau`` that are learnt given ``u``, takes a Hamiltonian path of ``u``
+given them, and tries a move by which all coefficients grow and the mean of logits stays (`Growth`), with
+scales integrated out. A path is about a quarter of a period of a normal law, in coordinates ``u = Q z / d``
+in which the curvatures of ``U`` and of the prior at the mode are diagonal, ``d^2 = f + sum_g w_g / tau_g^2``.
+
+Chains warm up until they agree, which costs no privacy: over the last rounds split R-hat [1]_ of all
+coordinates is near 1, and the energy has no trend. Whoever draws again goes on from where they were, after
+some rounds that are forgotten.
+
+References
+----------
+.. [1] A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner, "Rank-normalization, folding, and
+   localization: an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 16(2), 2021.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..._compute.execution import drawing_bar, single_threaded_blas
-from ..._linalg import cholesky, inv, solve
-from .plan import BURN_IN, LEAPS, N_CHAINS
+from ..._linalg import cholesky, eigh, inv, solve
+from .plan import N_CHAINS
+from .prior import Prior
 
-# Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
-# then have hardly anything in common. Only if noise hides nearly all and a scale is learnt, their ranks have
-# correlations of up to 0.3.
+# Fewest rounds of a warm-up, and most: then chains draw all the same, and R-hat tells.
+_LEAST_WARM_UP = 10
+_MOST_WARM_UP = 100
+# Rounds after which it is asked again whether chains agree.
+_ROUNDS_BETWEEN_CHECKS = 4
+# R-hat of chains that agree, over many rounds; over few it is larger, as rounds depend on each other.
+_AGREEING_R_HAT = 1.1
+_R_HAT_OF_FEW_ROUNDS = 1.0
+# Largest trend of the energy, in its standard errors.
+_LARGEST_TREND = 2.5
+# Chains that go on make so many rounds before other draws. States before and after then have hardly anything
+# in common. Only if noise hides nearly all and a scale is learnt, their ranks have correlations of up to 0.3.
 _N_FORGOTTEN_ROUNDS = 6
+# Draws of a chain that are worth one, for each round of which one is kept; and most of these rounds.
+_DEPENDENCE_PER_ROUND = 2.5
+_MOST_THINNING = 5
 # The seed of chains that settle, which `chain_seed` never returns.
 _CHAIN_SEED = 2**31
-
-# Acceptance to which the step size is tuned in the first rounds.
-_TARGET_ACCEPTANCE = 0.75
-# Deviation of ``c``.
-_LOG_SCALE_MOVE_SD = 0.4
+# Most rounds of which R-hat and effective sample sizes are computed.
+_MOST_ROUNDS_COMPARED = 40
+# Acceptance to which the step size is tuned in the warm-up.
+_ACCEPTANCE = 0.75
+# Length of a path, in deviations of a normal law, and the most steps that it has.
+_PATH_LENGTH = 1.6
+_MOST_LEAPS = 8
+# First deviation of ``c``, and the acceptance to which it is tuned.
+_GROWTH_SD = 0.4
+_GROWTH_ACCEPTANCE = 0.45
+# Largest factor by which curvatures are adapted at once.
+_LARGEST_ADAPTATION = 4.0
+# Least share of a likelihood in a curvature.
+_LEAST_LIKELIHOOD_SHARE = 1e-6
 
 
 def _refusing_what_overflows():
@@ -35,19 +68,70 @@ def _refusing_what_overflows():
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def find_mode(surrogate):
+class Density:
+    """A log density of ``u`` given noisy sums, a likelihood with a prior, which chains draw from.
+
+    Attributes
+    ----------
+    prior : Prior
+    scales : ndarray of shape (n_groups,)
+        Prior scales at which a mode is looked for.
+    start : ndarray of shape (n,)
+        Where to look for it.
+    growth : Growth or None
+        What chains try where a scale is learnt.
+    """
+
+    prior: Prior
+    scales: np.ndarray
+    start: Any
+    growth: Any
+    # Whether predictions weigh draws by a narrower law of scales.
+    weighs_draws = False
+
+    def negative_log_likelihood(self, u):
+        """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
+        raise NotImplementedError
+
+    def information(self, u):
+        """The curvature of the potential at one point, about: it is positive."""
+        raise NotImplementedError
+
+    def parameters(self, u, random):
+        """Draws of parameters, of shape (n_draws, n_parameters), and what else is drawn with them, a dict."""
+        raise NotImplementedError
+
+    def level(self, u):
+        """The mean logit of each block, of shape (n_points, n_blocks), which growing coefficients keep."""
+        raise NotImplementedError
+
+    @property
+    def learns_scales(self):
+        """Whether a prior scale is learnt."""
+        return self.prior.is_learnt
+
+    def potential(self, u):
+        """The negative log density at ``scales``, up to a constant, and its gradient."""
+        energy, gradient = self.negative_log_likelihood(u)
+        of_prior, pull = self.prior.energy_given(u, self.scales)
+        return energy + of_prior, gradient + pull
+
+    def prior_predictive_p_values(self):
+        """The probability of releases that say as much against a narrow prior; 1 where none does."""
+        return 1.0
+
+
+def find_mode(density):
     """The mode, by Newton's steps that are damped until they descend."""
-    u, damping = surrogate.start, 1e-3
-    energy, gradient = (part[0] for part in surrogate.potential(u[None]))
+    u, damping = density.start, 1e-3
+    energy, gradient = (part[0] for part in density.potential(u[None]))
     for _ in range(60):
-        information = surrogate.information(u)
+        information = density.information(u)
         for _ in range(10):
             damped = information + damping * np.diag(np.diag(information))
             step = solve(damped, gradient)
             with _refusing_what_overflows():
-                new_energy, new_gradient = (
-                    part[0] for part in surrogate.potential((u - step)[None])
-                )
+                new_energy, new_gradient = (part[0] for part in density.potential((u - step)[None]))
             if new_energy <= energy:
                 break
             damping *= 4.0
@@ -61,19 +145,19 @@ def find_mode(surrogate):
     return u
 
 
-def find_mode_and_scales(surrogate, rounds):
-    """A surrogate with the likeliest prior scales, which starts at its mode.
+def find_mode_and_scales(density, rounds):
+    """A density with the likeliest prior scales, which starts at its mode.
 
     Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
     """
-    for _ in range(rounds if surrogate.learns_scales else 0):
-        mode = find_mode(surrogate)
-        covariance = inv(surrogate.information(mode))
-        scales = surrogate.prior.likeliest(mode, covariance)
-        if np.array_equal(scales, surrogate.scales):
-            return replace(surrogate, start=mode)
-        surrogate = replace(surrogate, start=mode, scales=scales)
-    return replace(surrogate, start=find_mode(surrogate))
+    for _ in range(rounds if density.learns_scales else 0):
+        mode = find_mode(density)
+        covariance = inv(density.information(mode))
+        scales = density.prior.likeliest(mode, covariance)
+        if np.array_equal(scales, density.scales):
+            return replace(density, start=mode)
+        density = replace(density, start=mode, scales=scales)
+    return replace(density, start=find_mode(density))
 
 
 def chain_seed(random):
@@ -88,122 +172,305 @@ class Chains(NamedTuple):
     Attributes
     ----------
     points : ndarray of shape (N_CHAINS, n)
-    scale : ndarray of shape (n, n)
-        ``L^T``.
-    size : float
-        Of a step, on average.
-    energy : callable
-        ``U`` and its gradient.
+    metric : Metric
+    step : float
+        Length of a step of a path, on average.
+    growth_sd : float
+        Deviation of ``c``.
+    thinning : int, default=1
+        One round of so many is kept, where rounds depend on each other.
     """
 
     points: np.ndarray
-    scale: np.ndarray
-    size: float
-    energy: Callable
+    metric: "Metric"
+    step: float
+    growth_sd: float
+    thinning: int = 1
+
+
+class Metric(NamedTuple):
+    """Coordinates ``u = Q z / d`` of a path.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n, n)
+        ``Q``.
+    likelihood : ndarray of shape (n,)
+        ``f``.
+    prior : ndarray of shape (n_groups, n)
+        ``w``.
+    """
+
+    basis: np.ndarray
+    likelihood: np.ndarray
+    prior: np.ndarray
+
+    @classmethod
+    def at(cls, density: Any, mode: np.ndarray) -> Self:
+        """The metric of the curvatures at a mode, found with the scales of the density."""
+        inverse = inv(cholesky(density.information(mode)))
+        precisions, basis = [group.precision for group in density.prior.groups], inverse.T
+        if precisions:
+            basis = basis @ eigh(inverse @ precisions[0] @ inverse.T)[1]
+        prior = np.array([np.sum(basis * (each @ basis), axis=0) for each in precisions])
+        prior = prior.reshape(len(precisions), mode.size)
+        likelihood = 1.0 - density.scales**-2.0 @ prior
+        return cls(basis, np.maximum(likelihood, _LEAST_LIKELIHOOD_SHARE), prior)
+
+    def adapted(self, points, scales):
+        """A metric in which points of chains, given their scales, have variances of one."""
+        variances = solve(self.basis, (points - points.mean(axis=0)).T).var(axis=1)
+        of_prior = np.mean(scales**-2.0, axis=0) @ self.prior
+        likelihood = np.maximum(1.0 / variances - of_prior, _LEAST_LIKELIHOOD_SHARE)
+        ends = self.likelihood / _LARGEST_ADAPTATION, self.likelihood * _LARGEST_ADAPTATION
+        return self._replace(likelihood=np.clip(likelihood, *ends))
+
+    def widths(self, scales):
+        """``1 / d`` of chains, of shape (n_chains, n), for scales of shape (n_chains, n_groups)."""
+        return (self.likelihood + scales**-2.0 @ self.prior) ** -0.5
 
 
 @single_threaded_blas()  # Fifty rows are not worth more.
-def warmed_up_chains(surrogate):
+def warmed_up_chains(density):
     """`Chains` that have forgotten where they started."""
     generator = np.random.default_rng(_CHAIN_SEED)
-    mode = find_mode(surrogate)
-    scale = inv(cholesky(surrogate.information(mode)))
+    mode = find_mode(density)
+    metric = Metric.at(density, mode)
     # Start chains nearer the mode than posterior draws; tails can be stiff.
     # Post-processing.
-    u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    chains = Chains(u, scale, 0.6 / mode.size**0.25, surrogate.energy)
-    state = (u, *surrogate.energy(u))
-    with drawing_bar(BURN_IN - _N_FORGOTTEN_ROUNDS) as advance:
-        for turn in range(BURN_IN - _N_FORGOTTEN_ROUNDS):
-            state, chance = _round(surrogate, chains, state, generator)
-            grown = np.exp(0.3 * (chance.mean() - _TARGET_ACCEPTANCE) / (1.0 + turn / 20.0))
-            chains = chains._replace(size=chains.size * grown)
+    u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ metric.basis.T
+    chains = Chains(u, metric, mode.size**-0.25, _GROWTH_SD)
+    state, states = (u, *density.negative_log_likelihood(u)), []
+    with drawing_bar(_MOST_WARM_UP) as advance:
+        for turn in range(_MOST_WARM_UP):
+            state, accepted, grew = _round(density, chains, state, generator)
+            gain = 1.0 / (1.0 + turn / 4.0)
+            chains = chains._replace(
+                step=chains.step * math.exp(gain * (accepted - _ACCEPTANCE)),
+                growth_sd=chains.growth_sd * math.exp(gain * (grew - _GROWTH_ACCEPTANCE)),
+            )
+            states.append(np.column_stack([state[0], state[1] + density.prior.energy(state[0])]))
             advance()
-    return chains._replace(points=state[0])
+            n_rounds = turn + 1 - _LEAST_WARM_UP
+            if n_rounds >= 0 and n_rounds % _ROUNDS_BETWEEN_CHECKS == 0:
+                if _agree(states):
+                    break
+                points = np.concatenate(states[len(states) // 2 :])[:, :-1]
+                metric = metric.adapted(points, density.prior.scales_given(points, generator))
+                chains = chains._replace(metric=metric)
+    window = np.array(states[len(states) // 2 :])
+    dependence = window.shape[0] * N_CHAINS / effective_sample_size(window).min()
+    thinning = min(max(int(dependence / _DEPENDENCE_PER_ROUND), 1), _MOST_THINNING)
+    return chains._replace(points=state[0], thinning=thinning)
 
 
-class HMCPosterior:
-    """A posterior, given a ``surrogate``, whose chains settle once, at the first draws."""
+def _agree(states):
+    """Whether chains agree over the last half of rounds, of shape (N_CHAINS, n + 1), the energy last."""
+    window = np.array(states[len(states) // 2 :])
+    first, second = np.array_split(window[..., -1], 2)
+    trend = second.mean() - first.mean()
+    error = math.sqrt(2.0 / N_CHAINS) * window[..., -1].std()
+    largest = _AGREEING_R_HAT + _R_HAT_OF_FEW_ROUNDS / len(window)
+    return abs(trend) < _LARGEST_TREND * error and np.all(r_hat(window) < largest)
 
-    surrogate: Any
 
-    @cached_property
-    def _chains(self):
-        return warmed_up_chains(self.surrogate)
-
-
-@single_threaded_blas()
-def draw(surrogate, n_draws, seed, chains=None):
-    """Draws of ``u``.
+def r_hat(draws):
+    """Split R-hat of every coordinate.
 
     Parameters
     ----------
-    surrogate : LogisticSurrogate, NormalSurrogate, CountSurrogate or ConditionalPosterior
+    draws : ndarray of shape (n_rounds, n_chains, n)
+
+    Returns
+    -------
+    r_hat : ndarray of shape (n,)
+        About 1 where halves of chains agree with each other.
+    """
+    half = len(draws) // 2
+    parts = np.concatenate([draws[:half], draws[-half:]], axis=1)
+    within = np.maximum(parts.var(axis=0, ddof=1).mean(axis=0), 1e-300)
+    between = parts.mean(axis=0).var(axis=0, ddof=1)
+    return np.sqrt((half - 1.0) / half + between / within)
+
+
+def effective_sample_size(draws):
+    """The number of independent draws that a mean over chains is worth, for every coordinate.
+
+    Autocorrelations are ``1 - V_t / (2 V)``, with ``V_t`` the mean square of differences of draws that are
+    ``t`` rounds apart and ``V`` the variance of all, added up by pairs of lags while these are positive.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_rounds, n_chains, n)
+
+    Returns
+    -------
+    sizes : ndarray of shape (n,)
+        At most the number of draws.
+    """
+    n_rounds, n_draws = len(draws), draws.shape[0] * draws.shape[1]
+    variance = np.maximum(draws.reshape(n_draws, -1).var(axis=0, ddof=1), 1e-300)
+    lags = np.array(
+        [
+            np.mean((draws[lag:] - draws[: n_rounds - lag]) ** 2, axis=(0, 1))
+            for lag in range(n_rounds - n_rounds % 2)
+        ]
+    )
+    correlations = 1.0 - 0.5 * lags / variance
+    pairs = correlations[::2] + correlations[1::2]
+    positive = np.logical_and.accumulate(pairs > 0, axis=0)
+    time = 2.0 * np.sum(np.where(positive, pairs, 0.0), axis=0) - 1.0
+    return n_draws / np.maximum(time, 1.0)
+
+
+@single_threaded_blas()
+def draw(density, n_draws, seed, chains=None):
+    """Draws of ``u``, and rounds of chains of which they are the last.
+
+    Parameters
+    ----------
+    density : Density
     n_draws : int
     seed : int
         It need not be secret.
     chains : Chains or None, default=None
-        Those of the surrogate, if they have settled already.
+        Those of the density, if they have settled already.
 
     Returns
     -------
     draws : ndarray of shape (n_draws, n)
         Draws that follow each other come from different chains.
+    rounds : ndarray of shape (n_rounds, N_CHAINS, n)
     """
-    chains = chains or warmed_up_chains(surrogate)
+    chains = chains or warmed_up_chains(density)
     generator, kept = np.random.default_rng(seed), []
-    state = (chains.points, *chains.energy(chains.points))
+    state = (chains.points, *density.negative_log_likelihood(chains.points))
     n_rounds = _N_FORGOTTEN_ROUNDS - (-n_draws // N_CHAINS)
-    with drawing_bar(n_rounds) as advance:
-        for turn in range(n_rounds):
-            state, _ = _round(surrogate, chains, state, generator)
-            if turn >= _N_FORGOTTEN_ROUNDS:
+    with drawing_bar(n_rounds * chains.thinning) as advance:
+        for turn in range(n_rounds * chains.thinning):
+            state, *_ = _round(density, chains, state, generator)
+            if turn % chains.thinning == 0:
                 kept.append(state[0])
             advance()
-    return np.concatenate(kept)[:n_draws]
+    rounds = np.array(kept)
+    return rounds[_N_FORGOTTEN_ROUNDS:].reshape(-1, density.start.size)[:n_draws], rounds
 
 
-def _round(surrogate, chains, state, generator):
-    """(states after a path and a move of the scale that is learnt, the path's chances)."""
-    step = chains.size * generator.uniform(0.7, 1.2)  # Post-processing.
+def _round(density, chains, state, generator):
+    """(states after a path and a move along which coefficients grow, mean chances of both)."""
+    prior, grew = density.prior, _GROWTH_ACCEPTANCE
     with _refusing_what_overflows():
-        state, chance = _leap(chains.energy, state, step, chains.scale, generator)
-        if surrogate.learns_scales:
-            state = _rescaled_states(chains.energy, state, surrogate.n_scaled, generator)
-    return state, chance
+        scales = prior.scales_given(state[0], generator)
+        state, accepted = _path(density, chains, state, scales, generator)
+        if prior.is_learnt:
+            state, grew = _grown(density, chains.growth_sd, state, generator)
+    return state, accepted, grew
 
 
-def _leap(energy, state, step, scale, generator):
-    """(states after a Hamiltonian path or as they were, chances of acceptance)."""
+def _path(density, chains, state, scales, generator):
+    """(states after a Hamiltonian path or as they were, the mean chance of acceptance)."""
+    basis, widths = chains.metric.basis, chains.metric.widths(scales)
+    step = chains.step * generator.uniform(0.7, 1.2)  # Post-processing.
+    leaps = min(max(math.ceil(_PATH_LENGTH / chains.step), 1), _MOST_LEAPS)
     u, value, force = state
+    energy, pull = density.prior.energy_given(u, scales)
     momentum = generator.standard_normal(u.shape)  # Post-processing.
-    start = value + 0.5 * np.sum(momentum**2, axis=1)
-    kick = 0.5 * step * force @ scale.T
-    for _ in range(LEAPS):
+    start = value + energy + 0.5 * np.sum(momentum**2, axis=1)
+    kick = 0.5 * step * widths * ((force + pull) @ basis)
+    for _ in range(leaps):
         momentum = momentum - kick
-        u = u + step * momentum @ scale
-        value, force = energy(u)
-        kick = 0.5 * step * force @ scale.T
+        u = u + step * (widths * momentum) @ basis.T
+        value, force = density.negative_log_likelihood(u)
+        energy, pull = density.prior.energy_given(u, scales)
+        kick = 0.5 * step * widths * ((force + pull) @ basis)
         momentum = momentum - kick
-    change = start - value - 0.5 * np.sum(momentum**2, axis=1)
+    change = start - value - energy - 0.5 * np.sum(momentum**2, axis=1)
     return _accepted(state, (u, value, force), change, generator)
 
 
-def _rescaled_states(energy, state, n_scaled, generator):
-    """States whose first coordinates are multiplied by numbers in some, as prior scales may be."""
-    c = _LOG_SCALE_MOVE_SD * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
-    u = state[0].copy()
-    u[:, :n_scaled] *= np.exp(c)
-    value, gradient = energy(u)
-    # Volumes grow by e^(n c).
-    change = state[1] - value + n_scaled * c[:, 0]
-    return _accepted(state, (u, value, gradient), change, generator)[0]
+def _grown(density, growth_sd, state, generator):
+    """(states after moves along which coefficients grow or shrink, the mean chance of acceptance)."""
+    growth, prior = density.growth, density.prior
+    c = growth_sd * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
+    own = state[0] @ growth.matrix.T
+    grown = np.exp(c) * own
+    shift = density.level(own) - density.level(grown)
+    u = state[0] + (grown - own)
+    u[:, : growth.matrix.shape[0]] += np.kron(shift, growth.intercept)
+    value, gradient = density.negative_log_likelihood(u)
+    change = state[1] + prior.energy(state[0]) - value - prior.energy(u)
+    return _accepted(state, (u, value, gradient), change + growth.rank * c[:, 0], generator)
 
 
 def _accepted(state, proposal, change, generator):
-    """(one of two states for every chain, chances that it is the second)."""
+    """(one of two states for every chain, the mean chance that it is the second)."""
     chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
     accepted = generator.random(N_CHAINS) < chance  # Post-processing.
     pairs = zip(proposal, state, strict=True)
     rows = tuple(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs)
-    return rows, chance
+    return rows, float(chance.mean())
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior given noisy sums: it draws, weighs draws, and pickles; chains settle at the first draws.
+
+    Attributes
+    ----------
+    density : Density
+        In its own coordinates, with what makes parameters of them.
+    """
+
+    density: Any
+
+    @cached_property
+    def _chains(self):
+        return warmed_up_chains(self.density)
+
+    def draw(self, n_draws, random):
+        """Draws of parameters, of shape (n_draws, n_parameters).
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        """
+        u, _ = draw(self.density, n_draws, chain_seed(random), self._chains)
+        return self.density.parameters(u, random)[0]
+
+    def draw_all(self, n_draws, random):
+        """Draws as of `draw`, and a dict with what else is drawn, and how well chains agree.
+
+        ``r_hat`` and ``effective_sample_size`` are those of parameters, of shape (n_parameters,).
+        """
+        u, rounds = draw(self.density, n_draws, chain_seed(random), self._chains)
+        draws, other = self.density.parameters(u, random)
+        rounds = rounds[:_MOST_ROUNDS_COMPARED]
+        # Post-processing.
+        whole, _ = self.density.parameters(np.concatenate(rounds), np.random.default_rng(0))
+        whole = whole.reshape(*rounds.shape[:2], -1)
+        sizes = effective_sample_size(whole) * (len(draws) / whole[..., 0].size)
+        return draws, {**other, "r_hat": r_hat(whole), "effective_sample_size": sizes}
+
+    def importance_weights(self, draws):
+        """The importance weights of draws in predictions, of shape (n_draws,), or None for equal ones.
+
+        Parameters
+        ----------
+        draws : ndarray of shape (n_draws, n_parameters)
+        """
+        if not self.density.weighs_draws:
+            return None
+        return self.density.prior.importance_weights(self.density.points(draws))
+
+    def prior_predictive_p_values(self):
+        """The probability of releases that say at least as much against a narrow prior.
+
+        Of coefficients and, if there is one, of the intercept; 1 where nothing is compared with a prior.
+        """
+        return self.density.prior_predictive_p_values()
+
+    def deviations_without_privacy(self):
+        """The deviations that parameters would have without noise, as far as that is known."""
+        return self.density.deviations_without_noise()

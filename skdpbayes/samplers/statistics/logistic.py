@@ -12,20 +12,21 @@ slope of the population over that at this point,
 in that basis, in which covariances are taken to be diagonal.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erf, softmax
-from scipy.stats import gamma, kstwobign
+from scipy.special import softmax
 
-from ..._linalg import cholesky, eigh, inv, lstsq, solve
-from ...models.families.base import ClassFamily
-from ...models.sums import slope_matrix
-from .hmc import HMCPosterior, chain_seed, draw
-from .prior import Prior, WithPrior
+from ..._linalg import eigh, inv
+from .design import coordinates_for
+from .hmc import Density, Posterior
+from .plan import CLIPPING, N_ROWS
+from .population import NormalPopulation, Population, moment_matched_sample
+from .prior import Growth, Prior, growth_of, prior_of
+from .release import Likelihood
+from .requests import Question
 
 # Discrepancy between the data's score and the synthetic design's, estimated from all releases.
 #
@@ -52,6 +53,8 @@ from .prior import Prior, WithPrior
 # last point.
 
 
+# Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
+_LEAST_EIGENVALUE = 1e-4
 # Grid for ``k``.
 _SIZES = np.geomspace(0.03, 1.5, 9)
 # Prior median of ``k``.
@@ -124,7 +127,7 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
     Parameters
     ----------
     synthetic_design : Population or NormalPopulation
-    noisy_sums, curvatures : list of NoisyValue
+    noisy_sums, curvatures : list of NoisySum
         Scores, and curvatures, with the deviations of their noise.
     point : ndarray of shape (n,)
         The last point.
@@ -199,217 +202,6 @@ def _given(observed, size, squares, centre, relative_variances):
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
 
-# The score of endlessly many normal rows with weights, for two classes.
-#
-#     S(u) = n E[v(z) (sigma(u . z) - 1/2) z],      z ~ N(m, Sigma),      v(z) = min(1, C^2 / |z|^2)
-#
-# Weights are written as ``sum_k w_k exp(-lambda_k |z|^2 / 2)``, which makes ``v`` times the density
-# a sum of normal ones, of masses ``W_k``, means ``m_k`` and covariances
-# ``Sigma_k = (Sigma^-1 + lambda_k I)^-1``. The logistic law is a mixture of normal ones of
-# deviations ``1 / s = 2 kappa``, with ``kappa`` of Kolmogorov's law [1]_, so that with
-# ``mu = m_k . u``, ``q = u . Sigma_k u`` and ``tau = s / sqrt(1 + s^2 q)``
-#
-#     A = E[sigma(u . z)] - 1/2 = E[Phi(tau mu)] - 1/2,      B = E[sigma'(u . z)] = E[tau phi(tau mu)],
-#
-#     S(u) = n sum_k W_k (A m_k + B Sigma_k u).
-#
-# The second derivative of ``A`` by ``mu`` is twice the first by ``q``. Here ``Sigma`` is diagonal.
-#
-# [1] D. F. Andrews and C. L. Mallows, "Scale mixtures of normal
-# distributions", JRSS B 36(1), 1974.
-
-
-# ``kappa`` by the trapezoidal rule for its logarithm: the logistic law to 5e-7.
-_KAPPAS = np.geomspace(0.35, 2.3, 8)
-_SLOPES = 0.5 / _KAPPAS
-_SHARES = kstwobign.pdf(_KAPPAS) * _KAPPAS
-_SHARES /= _SHARES.sum()
-_DENSITIES = _SHARES / math.sqrt(2.0 * math.pi)
-# ``lambda`` times half the mean of ``|z|^2``: scores are off by about a hundredth at most.
-_RATES = np.array([0.0, 0.25, 0.5, 1.0])
-# Quantiles of ``|z|^2`` at which weights are fitted.
-_QUANTILES = (np.arange(400) + 0.5) / 400
-# Values over the mean that count a little, so that weights are positive where hardly any row is, too.
-_ANYWHERE = np.linspace(0.0, 8.0, 33)
-# Weight of these values.
-_GRID_PENALTY = 0.01
-# Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
-_LEAST_RELATIVE_SPREAD_OF_SQUARES = 1e-9
-
-
-class LogisticNormal(NamedTuple):
-    """Expectations for points and normal parts, arrays of shape (n_points, n_parts).
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, length)
-        In the population's own coordinates.
-    mean, slope, first, second : ndarray
-        ``A``, ``B``, and the first two derivatives of ``B`` by ``mu``.
-    """
-
-    points: np.ndarray
-    mean: np.ndarray
-    slope: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-
-
-@dataclass(frozen=True)
-class NormalPopulation:
-    """A normal law of rows that stands for those of a table. It has the methods of `Population`.
-
-    Attributes
-    ----------
-    family : ClassFamily
-        That of two classes.
-    size : float
-        ``n``.
-    axes : ndarray of shape (length, length)
-        Eigenvectors of ``Sigma``, the coordinates of means and variances.
-    masses : ndarray of shape (n_parts,)
-        ``W``.
-    means, variances : ndarray of shape (n_parts, length)
-        ``m_k``, and the diagonals of ``Sigma_k``.
-    mean_squares : ndarray of shape (length,)
-        Of coordinates ``z`` before they are turned, without weights.
-    """
-
-    family: ClassFamily
-    size: float
-    axes: np.ndarray
-    masses: np.ndarray
-    means: np.ndarray
-    variances: np.ndarray
-    mean_squares: np.ndarray
-
-    @property
-    def mean_weight(self):
-        """Mean of ``v``."""
-        return float(self.masses.sum())
-
-    @property
-    def total_weight(self):
-        """Sum of ``v`` over records."""
-        return float(self.size * self.mean_weight)
-
-    @cached_property
-    def origin(self):
-        """``S(0)``."""
-        return np.zeros(len(self.axes))
-
-    def at(self, u):
-        """The `LogisticNormal` for points of shape (n_points, length)."""
-        points = u @ self.axes
-        shape = len(points), self.masses.size
-        mu, q = points @ self.means.T, points**2 @ self.variances.T
-        # Matrices of eight columns: a product of three axes would be one for every point.
-        tau = np.sqrt(_SLOPES**-2.0 + q.reshape(-1, 1))
-        np.reciprocal(tau, out=tau)
-        x = tau * (math.sqrt(0.5) * mu.reshape(-1, 1))
-        squares = x**2
-        densities = tau * np.exp(-squares)
-        of_second = tau**2 * densities
-        once = (of_second @ _DENSITIES).reshape(shape)
-        squares *= of_second
-        return LogisticNormal(
-            points,
-            (erf(x) @ (0.5 * _SHARES)).reshape(shape),
-            (densities @ _DENSITIES).reshape(shape),
-            -mu * once,
-            2.0 * (squares @ _DENSITIES).reshape(shape) - once,
-        )
-
-    def score(self, moments):
-        """``S``, of shape (n_points, length)."""
-        return self._summed(moments, self.size * moments.mean, self.size * moments.slope)
-
-    def change(self, u):
-        """``f``."""
-        return self.score(self.at(u))
-
-    def mean_variance(self, moments):
-        """The mean slope of a row, of shape (n_points,)."""
-        return moments.slope @ self.masses
-
-    def curvature(self, u):
-        """``S'`` at one point."""
-        return self.slope_times(self.at(u[None]), np.eye(u.size))
-
-    def slope_times(self, moments, vectors):
-        """``S' a`` for vectors ``a`` like points."""
-        return self.vjp(moments, vectors, np.zeros(1))
-
-    def vjp(self, moments, vectors, factors):
-        """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
-        turned = self.size * (vectors @ self.axes)
-        of_mu, of_q = turned @ self.means.T, (moments.points * turned) @ self.variances.T
-        of_q += factors[:, None]
-        along = moments.slope * of_mu + moments.first * of_q
-        across = moments.first * of_mu + moments.second * of_q
-        rest = turned * ((moments.slope * self.masses) @ self.variances)
-        return self._summed(moments, along, across, rest)
-
-    def _summed(self, moments, along, across, rest=0.0):
-        """``sum_k W_k (along m_k + across Sigma_k u)``, and the rest, in the coordinates ``z``."""
-        sums = (across * self.masses) @ self.variances
-        sums *= moments.points
-        sums += (along * self.masses) @ self.means
-        return (sums + rest) @ self.axes.T
-
-
-def normal_population(design, transform, family, norm, n_samples):
-    """The `NormalPopulation` of a design, given what `moment_matched_sample` takes."""
-    mean = design.mean @ transform
-    covariance = transform.T @ design.covariance @ transform
-    values, axes = eigh(covariance)
-    values, turned = np.maximum(values, 0.0), mean @ axes
-    rates, shares = _weights(values, turned**2, norm)
-    shrunk = 1.0 + rates[:, None] * values
-    logs = np.log(shrunk).sum(axis=1) + rates * np.sum(turned**2 / shrunk, axis=1)
-    return NormalPopulation(
-        family,
-        n_samples,
-        axes,
-        shares * np.exp(-0.5 * logs),
-        turned / shrunk,
-        values / shrunk,
-        np.diag(covariance) + mean**2,
-    )
-
-
-def _weights(values, squares, norm):
-    """``lambda`` and ``w``, by least squares over ``|z|^2``.
-
-    Its law is taken to be a gamma law, moved to have the same first three moments.
-
-    Parameters
-    ----------
-    values, squares : ndarray of shape (length,)
-        Variances and squared means of coordinates.
-    norm : float
-        ``C``.
-    """
-    unit = float(np.sum(values + squares)) or 1.0
-    values, squares, largest = values / unit, squares / unit, norm**2 / unit
-    first = float(np.sum(values + squares))
-    second = 2.0 * float(np.sum(values**2 + 2.0 * values * squares))
-    third = 8.0 * float(np.sum(values**3 + 3.0 * values**2 * squares))
-    points = np.full(_QUANTILES.size, first)
-    if second > _LEAST_RELATIVE_SPREAD_OF_SQUARES:
-        shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
-        points = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
-    sizes = [points.size, _ANYWHERE.size]
-    roots = np.sqrt(np.repeat([1.0 / sizes[0], _GRID_PENALTY / sizes[1]], sizes))
-    points = np.concatenate([points, _ANYWHERE])
-    wanted = largest / np.maximum(points, largest)
-    parts = np.exp(-np.outer(points, _RATES)) * roots[:, None]
-    shares = lstsq(parts, wanted * roots)
-    if shares[0] < 0.0:  # What weights are far from all rows.
-        shares = np.append(0.0, lstsq(parts[:, 1:], wanted * roots))
-    return 2.0 / unit * _RATES, shares
-
-
 # How surprising released labels are under their prior, for each group of coefficients.
 #
 #     t* = (I + m) f(u*) + N(0, V(u*)),    u* ~ prior,    C = Cov t*
@@ -429,12 +221,12 @@ _N_PREDICTED = 2000
 _N_PARTS = 20
 
 
-def prior_predictive_p_values(surrogate, transform):
+def prior_predictive_p_values(density, transform):
     """A probability for each group of the prior.
 
     Parameters
     ----------
-    surrogate : LogisticSurrogate
+    density : LogisticDensity
     transform : ndarray of shape (length, length)
         ``W``.
 
@@ -445,16 +237,16 @@ def prior_predictive_p_values(surrogate, transform):
     """
     # Post-processing.
     generator = np.random.default_rng(0)
-    parts = _from_prior(surrogate.prior.groups, transform, surrogate.label_sum.size, generator)
-    predicted = in_parts(surrogate.predict, sum(parts), generator)
+    parts = _from_prior(density.prior.groups, transform, density.label_sum.size, generator)
+    predicted = in_parts(density.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = inv(np.cov(first.T).reshape(len(first.T), -1))
     p_values = []
     for part in parts:
-        means = in_parts(surrogate.mean, part[: len(first)]) @ precision
+        means = in_parts(density.mean, part[: len(first)]) @ precision
         weight = np.cov(means.T).reshape(len(precision), -1)
         sizes = np.einsum("ij,jk,ik->i", second, weight, second)
-        p_values.append(np.mean(sizes >= surrogate.label_sum @ weight @ surrogate.label_sum))
+        p_values.append(np.mean(sizes >= density.label_sum @ weight @ density.label_sum))
     return np.array(p_values)
 
 
@@ -481,157 +273,6 @@ def _from_prior(groups, transform, size, generator):
     return parts
 
 
-# Rows that stand for those of a table.
-#
-#     S(u) = n / M sum_i v_i H^T (p_i - 1/K) (x) z_i,      v_i = min(1, C^2 / |z_i|^2),      i = 1..M
-#
-# They are normal with exactly the moments of a `Design`. With two classes sums over endlessly many
-# such rows have a closed form, see `normal_population`.
-
-
-@dataclass(frozen=True)
-class Population:
-    """Rows that stand for those of a table.
-
-    Attributes
-    ----------
-    family : ClassFamily
-    rows : ndarray of shape (n_rows, length)
-    weights : ndarray of shape (n_rows,)
-        ``v``.
-    size : float
-        How many records a row stands for.
-    """
-
-    family: ClassFamily
-    rows: np.ndarray
-    weights: np.ndarray
-    size: float
-
-    @property
-    def mean_weight(self):
-        """Mean of ``v``."""
-        return self.weights.mean()
-
-    @property
-    def total_weight(self):
-        """Sum of ``v`` over records."""
-        return float(self.size * self.weights.sum())
-
-    @property
-    def mean_squares(self):
-        """Mean squares of coordinates, without weights."""
-        return np.mean(self.rows**2, axis=0)
-
-    @property
-    def n_logits(self):
-        """The number of logits of a point."""
-        return self.family.n_blocks * len(self.rows)
-
-    def at(self, u):
-        """Probabilities for points of shape (n_points, n_blocks * length)."""
-        return self.family.inverse_link(self._logits(u))
-
-    def score(self, probabilities):
-        """``S``, of shape (n_points, n_blocks * length)."""
-        return self._summed(self.family.mean(probabilities))
-
-    @cached_property
-    def origin(self):
-        """``S(0)``."""
-        zero = np.zeros((1, self.family.n_blocks * self.rows.shape[1]))
-        return self.score(self.at(zero))[0]
-
-    def change(self, u):
-        """``f``."""
-        return self.score(self.at(u)) - self.origin
-
-    def curvature(self, u):
-        """``S'`` at one point."""
-        probabilities = self.at(u[None])[0]
-        return self.size * slope_matrix(self.family, probabilities, self.weights, self.rows)
-
-    def slope_times(self, probabilities, vectors):
-        """``S' a`` for vectors ``a`` like points."""
-        return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
-
-    def mean_variance(self, probabilities):
-        """The mean slope of a row, of shape (n_points,)."""
-        return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
-
-    def vjp(self, probabilities, vectors, factors):
-        """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
-        logits = self._logits(vectors)
-        factors = factors / (self.size * self.weights.size)
-        # Both are derivatives of a probability's: what they have in common is computed once.
-        logits += factors[:, None, None] * self.family.mean_variance_by_mean(probabilities)
-        return self._summed(self.family.slope_times(probabilities, logits))
-
-    # One product of matrices each: of three axes, numpy would make one for every point.
-    def _logits(self, vectors):
-        blocks = vectors.reshape(-1, self.rows.shape[1]) @ self.rows.T
-        return blocks.reshape(len(vectors), self.family.n_blocks, len(self.rows))
-
-    def _summed(self, values):
-        sums = (values * self.weights).reshape(-1, len(self.rows)) @ self.rows
-        return (self.size * sums).reshape(len(values), self.family.n_blocks * self.rows.shape[1])
-
-
-def moment_matched_sample(design, transform, family, norm, n_samples, n_rows):
-    """The synthetic design that stands for a table: of two classes a `NormalPopulation`, else a `Population`.
-
-    Parameters
-    ----------
-    design : Design
-    transform : ndarray of shape (length, length)
-        ``W``.
-    family : ClassFamily
-    norm : float
-        ``C``.
-    n_samples : float
-    n_rows : int
-        Of a `Population`, at least.
-    """
-    if family.n_blocks == 1:
-        return normal_population(design, transform, family, norm, n_samples)
-    n_rows = enough_rows(n_rows, transform)
-    generator = np.random.default_rng(0)  # Post-processing.
-    rows, weights = rows_like(design, transform, norm, n_rows, generator)
-    return Population(family, rows, weights, n_samples / n_rows)
-
-
-def enough_rows(n_rows, transform):
-    """A number of rows for `rows_like`: even, about ``n_rows``, at least four for a coordinate."""
-    return 2 * max(n_rows // 2, 2 * len(transform))
-
-
-def rows_like(design, transform, norm, n_rows, generator):
-    """Normal rows with exactly the moments of a `Design`, in other coordinates, and their weights.
-
-    Parameters
-    ----------
-    design : Design
-    transform : ndarray of shape (length, length)
-        ``W``.
-    norm : float
-        ``C``.
-    n_rows : int
-        Even, and at least twice ``length``.
-    generator : Generator
-        It need not be secret.
-    """
-    values, vectors = eigh(transform.T @ design.covariance @ transform)
-    used = values > 1e-12 * values[-1]
-    # Post-processing.
-    half = generator.standard_normal((n_rows // 2, int(used.sum())))
-    normal = np.vstack([half, -half])
-    factor = cholesky(normal.T @ normal / len(normal))
-    normal = solve(factor, normal.T).T
-    rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
-    weights = np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
-    return rows, weights
-
-
 # The share of the rarest class in what rows count, by draws.
 #
 #     share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
@@ -648,20 +289,20 @@ class RarestClass(NamedTuple):
     high: float
 
 
-def rarest_class(posterior, draws, constant):
+def rarest_class(density, draws, constant):
     """A `RarestClass`.
 
     Parameters
     ----------
-    posterior : LogisticPosterior
+    density : LogisticDensity
     draws : ndarray of shape (n_draws, n_parameters)
     constant : float
         ``c``.
     """
-    synthetic_design, back = posterior.surrogate.synthetic_design, inv(posterior.transform)
+    synthetic_design, back = density.synthetic_design, inv(density.transform)
     contrasts = synthetic_design.family.contrasts
     # Whatever ``n v`` is: all rows of one class are a share of 1.
-    intercept_shift = in_parts(synthetic_design.change, posterior.surrogate_points(draws))
+    intercept_shift = in_parts(synthetic_design.change, density.points(draws))
     intercept_shift = intercept_shift.reshape(len(draws), -1, len(back)) @ back[:, -1]
     shares = intercept_shift / (constant * synthetic_design.total_weight)
     # Of two classes the last is what is counted, and the other one is the rest.
@@ -676,7 +317,7 @@ _SMALL = 2**15
 
 
 @dataclass(frozen=True)
-class LogisticSurrogate(WithPrior):
+class LogisticDensity(Density):
     """The likelihood of ``t``, and the prior. ``n`` stands for ``n_blocks * length``.
 
     Attributes
@@ -685,6 +326,11 @@ class LogisticSurrogate(WithPrior):
     prior : Prior
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
+    growth : Growth
+    transform : ndarray of shape (length, length)
+        ``W``.
+    shift : ndarray of shape (length,)
+        Prior deviation of what classes have in common; empty for two.
     label_sum : ndarray of shape (n,)
         ``t``.
     noise : float
@@ -705,6 +351,9 @@ class LogisticSurrogate(WithPrior):
     synthetic_design: Population | NormalPopulation
     prior: Prior
     scales: np.ndarray
+    growth: Growth
+    transform: np.ndarray
+    shift: np.ndarray
     label_sum: np.ndarray
     noise: float
     score_discrepancy: ScoreDiscrepancy
@@ -713,6 +362,8 @@ class LogisticSurrogate(WithPrior):
     basis: np.ndarray
     sampling: np.ndarray
     start: np.ndarray
+
+    weighs_draws = True
 
     def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
@@ -771,11 +422,6 @@ class LogisticSurrogate(WithPrior):
         of_f = solved @ means.T + turned @ self._constants[0].T + away
         return energy, self.synthetic_design.vjp(moments, of_f, 0.5 * by_variance[:, -1])
 
-    @property
-    def n_scaled(self):
-        """The number of coordinates, the first ones, that prior scales multiply."""
-        return self.start.size
-
     def information(self, u):
         """The curvature of the potential at one point, taking variances to be fixed."""
         synthetic_design, score_discrepancy = self.synthetic_design, self.score_discrepancy
@@ -785,112 +431,145 @@ class LogisticSurrogate(WithPrior):
         turned = (slopes + slopes @ score_discrepancy.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
 
+    # Draws of parameters: with more than two classes labels tell contrasts of coefficients only, and what is
+    # added to all classes alike follows the prior.
+    #
+    #     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
 
-# Draws of parameters: those of a surrogate, in the user's coordinates.
-#
-#     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
-#
-# With more than two classes labels tell contrasts of coefficients only; what is added to all classes
-# alike follows the prior.
+    def parameters(self, u, random):
+        """Draws of parameters, and nothing else."""
+        blocks = u.reshape(len(u), -1, len(self.transform)) @ self.transform.T
+        if self.shift.size:
+            contrasts = self.synthetic_design.family.contrasts
+            # Post-processing.
+            common = self.shift * random.normal(size=(len(u), 1, self.shift.size))
+            blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
+        return blocks.reshape(len(u), -1), {}
 
-
-@dataclass(frozen=True)
-class LogisticPosterior(HMCPosterior):
-    """A posterior given what was released.
-
-    Attributes
-    ----------
-    surrogate : LogisticSurrogate
-    transform : ndarray of shape (length, length)
-        ``W``.
-    norm : float
-        ``C``, beyond which records count less.
-    shift : ndarray of shape (length,)
-        Prior deviation of what classes have in common; empty for two.
-    """
-
-    surrogate: LogisticSurrogate
-    transform: np.ndarray
-    norm: float
-    shift: np.ndarray
-
-    def draw(self, n_draws, random):
-        """Draws of shape (n_draws, n_parameters).
-
-        Parameters
-        ----------
-        n_draws : int
-        random : Generator or RandomState
-            It need not be secret.
-        """
-        seed = chain_seed(random)
-        u = draw(self.surrogate, n_draws, seed, self._chains)
-        blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
-        if not self.shift.size:
-            return blocks.reshape(n_draws, -1)
-        contrasts = self.surrogate.synthetic_design.family.contrasts
-        generator = np.random.default_rng([seed, 1])
-        # Post-processing.
-        common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
-        blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
-        return blocks.reshape(n_draws, -1)
-
-    def importance_weights(self, draws):
-        """The importance weights of draws in predictions, of shape (n_draws,); they add up to one.
-
-        Parameters
-        ----------
-        draws : ndarray of shape (n_draws, n_parameters)
-        """
-        return self.surrogate.prior.importance_weights(self.surrogate_points(draws))
-
-    def surrogate_points(self, draws):
-        """``u`` of draws, of shape (n_draws, n_blocks * length): what `draw` made them from."""
+    def points(self, draws):
+        """``u`` of draws, of shape (n_draws, n)."""
         blocks = draws.reshape(len(draws), -1, len(self.transform))
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
-            blocks = self.surrogate.synthetic_design.family.contrasts.T @ blocks
+            blocks = self.synthetic_design.family.contrasts.T @ blocks
         return (blocks @ inv(self.transform).T).reshape(len(draws), -1)
 
+    def level(self, u):
+        """The mean logit of each block, of shape (n_points, n_blocks)."""
+        return u.reshape(len(u), -1, len(self.transform)) @ self.synthetic_design.mean
+
     def prior_predictive_p_values(self):
-        """The probability of labels that say at least as much against a narrow prior.
+        """See `prior_predictive_p_values`."""
+        return prior_predictive_p_values(self, self.transform)
 
-        Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
-        """
-        return prior_predictive_p_values(self.surrogate, self.transform)
-
-    def deviations_without_privacy(self):
+    def deviations_without_noise(self):
         """The deviations that parameters would have without noise, as far as that is known."""
-        given = self.surrogate
         # Without privacy all records count fully.
-        weight = max(given.synthetic_design.mean_weight, 1e-300)
-        curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
-        n_blocks = given.synthetic_design.family.n_blocks
+        weight = max(self.synthetic_design.mean_weight, 1e-300)
+        curvature = (self.basis * (self.sampling / weight)) @ self.basis.T
+        n_blocks = self.synthetic_design.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
-        covariance = inv(curvature + given.prior.precision(given.scales))
+        covariance = inv(curvature + self.prior.precision(self.scales))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))
-        contrasts = np.kron(given.synthetic_design.family.contrasts, np.eye(len(self.transform)))
+        contrasts = np.kron(self.synthetic_design.family.contrasts, np.eye(len(self.transform)))
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
 
 
-def deviations_in_common(target, family, scales):
+class LogisticLikelihood(Likelihood):
+    """Labels: their sum is asked once, and then scores and curvatures, which do not depend on them."""
+
+    def __init__(self, plan, released, prior_precision):
+        super().__init__(plan, released, prior_precision)
+        design, noise, n_records = self.design, released.noise, self.n_records
+        self.coordinates = coordinates_for(design, noise, plan.bounds, n_records, CLIPPING)
+        transform = self.coordinates.transform
+        n_blocks, length = self.family.n_blocks, len(transform)
+        self.prior = prior_of(plan.bounds, n_blocks, prior_precision[:length], transform)
+        self.growth = growth_of(self.constant, n_blocks, transform)
+        self.scales = self.prior.prior_mode
+        noise = noise / n_records * np.sum(transform**2, axis=0)
+        moments = np.sum(transform * (design.second_moment @ transform), axis=0)
+        self.relative_variances = (noise / np.maximum(moments, 1e-300)) ** 2
+        self.synthetic_design = moment_matched_sample(
+            design, transform, self.family, self.coordinates.norm, n_records, N_ROWS
+        )
+        self.noisy_sums, self.curvatures = [], []
+        self.start = np.zeros(n_blocks * length)
+
+    def question(self, request):
+        """At the mode."""
+        return Question(self.coordinates.transform, self.start)
+
+    def learn(self, request, *sums):
+        """Take over labels, or a score with a curvature or without, and find the mode."""
+        if request.kind == "labels":
+            (self.label_sum,) = sums
+        else:
+            self.noisy_sums.append(sums[0])
+            self.curvatures.extend(sums[1:])
+        if request != self.plan.rounds[-1][-1]:
+            self.settle()
+
+    def density(self):
+        """The density given labels, scores and curvatures."""
+        synthetic_design = self.synthetic_design
+        last = self.noisy_sums[-1].point if self.noisy_sums else np.zeros(self.start.size)
+        score_discrepancy = estimate_discrepancy(
+            synthetic_design, self.noisy_sums, self.curvatures, last, self.relative_variances
+        )
+        moments = synthetic_design.at(np.array([last]))
+        matrix = synthetic_design.curvature(last)
+        matrix = matrix + score_discrepancy.mean @ matrix
+        values, basis = eigh(0.5 * (matrix + matrix.T))
+        values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
+        return LogisticDensity(
+            synthetic_design=synthetic_design,
+            prior=self.prior,
+            scales=self.scales,
+            growth=self.growth,
+            transform=self.coordinates.transform,
+            shift=deviations_in_common(self.prior_precision, self.family, self.scales),
+            label_sum=self.label_sum.value,
+            noise=self.label_sum.noise,
+            score_discrepancy=score_discrepancy,
+            origin=synthetic_design.origin,
+            slope=float(synthetic_design.mean_variance(moments)[0]),
+            basis=basis,
+            sampling=values,
+            start=self.start,
+        )
+
+    def posterior(self):
+        """The posterior that all releases amount to."""
+        settled = self.settle(2 * self.n_scale_rounds)
+        shift = deviations_in_common(self.prior_precision, self.family, settled.scales)
+        return Posterior(replace(settled, shift=shift))
+
+    def diagnostics(self, posterior, draws):
+        """With an intercept, the share of the rarest class."""
+        if not self.constant:
+            return {}
+        return {"rarest_class": rarest_class(posterior.density, draws, self.constant)}
+
+
+def deviations_in_common(prior_precision, family, scales):
     """Prior deviations of what classes have in common, none for two.
 
     Parameters
     ----------
-    target : NamedTuple
+    prior_precision : ndarray of shape (n_parameters,)
     family : ClassFamily
     scales : ndarray of shape (n_groups,)
         Of all coefficients or, if there is an intercept, of the others and of it.
     """
     if family.n_blocks == 1:
         return np.empty(0)
-    length = target.prior_precision.size // len(family.contrasts)
-    deviations = target.prior_precision[:length] ** -0.5 * scales[0]
+    length = prior_precision.size // len(family.contrasts)
+    deviations = prior_precision[:length] ** -0.5 * scales[0]
     if len(scales) > 1:
         deviations[-1] *= scales[1] / scales[0]
     return deviations

@@ -14,340 +14,21 @@ what rows that are not normal may change. ``E``, what is not known of the curvat
 of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from ..._linalg import cholesky, eigh, inv, solve
-from .design import variance_component
-from .hmc import HMCPosterior, chain_seed, draw
-from .plan import clipped_normal, deviation_of
-from .prior import Prior, WithPrior
-
-# The law of several noisy sums, in which what is not known of a symmetric matrix is integrated out.
-#
-#     r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
-#
-# with diagonal ``D`` and ``T``. ``S y_k`` and ``S y_l`` have the covariance
-# ``y_k . y_l I + y_l y_k^T``. Without the second part entries are independent. That part is
-# ``U J U^T``, where ``J`` exchanges the noisy sums of a pair: by Woodbury's identity only matrices
-# over pairs of noisy sums are inverted besides.
-
-
-def conditioned(r, blocks, x, variance_factor, diagonal_variance):
-    """The negative log density of ``r``, up to a constant, and its derivatives.
-
-    Parameters
-    ----------
-    r, x : ndarray of shape (n_points, n_sums, length)
-    blocks : ndarray of shape (n_points, length, n_sums, n_sums)
-    variance_factor, diagonal_variance : ndarray of shape (length,)
-        ``D`` and ``h``.
-
-    Returns
-    -------
-    energy : ndarray of shape (n_points,)
-    by_r : ndarray of shape (n_points, n_sums, length)
-    by_blocks : ndarray of shape (n_points, length, n_sums, n_sums)
-    by_x : ndarray of shape (n_points, n_sums, length)
-    """
-    n_points, n_sums, length = x.shape
-    pairs, square = n_sums**2, (n_sums, n_sums)
-    scaled, x_transposed = variance_factor * x, x.swapaxes(1, 2)
-    columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
-    blocks = blocks + variance_factor[:, None, None] * (scaled @ x_transposed)[:, None]
-    blocks += diagonal_variance[:, None, None] * _outer(x_transposed)
-    inverse, log_det = positive_inverse(blocks)
-    # Of pairs (m, n) and (k, l): row k of the inverse times entries l and n of points.
-    rows = inverse.reshape(n_points, length, pairs).swapaxes(1, 2)
-    s = rows @ _outer(columns).reshape(n_points, length, pairs)
-    s = s.reshape(n_points, *square, *square).transpose(0, 1, 3, 2, 4)
-    s = s.reshape(n_points, pairs, pairs)
-    exchange = np.arange(pairs).reshape(square).T.ravel()
-    s[:, np.arange(pairs), exchange] += 1.0
-    m = inv(s)
-    solved = _times(inverse, r)
-    projected = (m @ (solved @ columns).reshape(n_points, pairs, 1)).reshape(n_points, *square)
-    alpha = solved - _times(inverse, projected @ scaled)
-    energy = 0.5 * np.sum(r * alpha, axis=(1, 2))
-    energy += 0.5 * (log_det.sum(axis=1) + np.linalg.slogdet(s)[1])
-    # One point of two is in: axes are (point, entry, k, m, l).
-    half = columns @ m.reshape(n_points, pairs * n_sums, n_sums).swapaxes(1, 2)
-    half = half.reshape(n_points, length, n_sums, *square)
-    q = (half.swapaxes(3, 4) @ columns[:, :, None, :, None])[..., 0]
-    w = 0.5 * (inverse - inverse @ q @ inverse - _outer(alpha.swapaxes(1, 2)))
-    by_gram = (variance_factor @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
-    by_x = 2.0 * (by_gram @ x * variance_factor + _times(w, x) * diagonal_variance)
-    half = half.swapaxes(2, 3).reshape(n_points, length, n_sums, pairs)
-    by_scaled = (half @ inverse.reshape(n_points, length, pairs, 1))[..., 0].swapaxes(1, 2)
-    by_scaled = by_scaled - alpha @ columns @ alpha
-    return energy, alpha, w, by_x + variance_factor * by_scaled
-
-
-def _outer(columns):
-    return columns[..., :, None] * columns[..., None, :]
-
-
-def _times(matrices, x):
-    """Products of the matrix of each entry and what noisy sums have there."""
-    return (matrices @ x.swapaxes(1, 2)[..., None])[..., 0].swapaxes(1, 2)
-
-
-def positive_inverse(matrices):
-    """Inverses and log determinants of positive matrices in the last two axes, by sweeps.
-
-    Matrices are small and many, so a sweep works on all of them at once.
-    """
-    a = np.moveaxis(matrices, (-2, -1), (0, 1)).copy()
-    log_det = np.zeros(a.shape[2:])
-    for k in range(len(a)):
-        log_det += np.log(a[k, k])
-        column, pivot = a[:, k].copy(), 1.0 / a[k, k]
-        scaled = column * pivot
-        a -= column[:, None] * scaled[None]
-        a[k] = a[:, k] = scaled
-        a[k, k] = -pivot
-    return -np.ascontiguousarray(np.moveaxis(a, (0, 1), (-2, -1))), log_det
-
-
-# What is believed of the rows' weighted second moment, given two releases of it.
-#
-#     F / n = G + X + noise,     X_ij ~ N(0, U_ij + k^2 g_i g_j / length),     G = diag(g) as the first has it
-#
-# in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is
-# positive. ``k`` is learnt, and is usually larger where noise in the first hides which columns vary
-# together. Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance
-# ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
-#
-#     l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
-#
-# which is made positive, as the mean of a normal law that is cut at zero. What there is between
-# eigenvectors is the rest of the sum of squares.
-#
-# References
-# ----------
-# .. [1] J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant estimator for general noisy
-#    matrices", IEEE Transactions on Information Theory 62(12), 2016.
-
-
-# Prior value of ``k^2``.
-_PRIOR_SQUARED_SIZE = 0.04
-# Number of entries that the prior value is worth.
-_PRIOR_N_ENTRIES = 4.0
-# Limits of ``k^2``.
-_SQUARED_SIZE_LIMITS = (0.0004, 4.0)
-# Prior value where noise in the first release hides which columns vary together: a few directions may have
-# most of the variance.
-_PRIOR_SQUARED_SIZE_IF_HIDDEN = 0.3
-# Limits of the share of the first release that weights leave.
-_WEIGHT_SHARE_LIMITS = (0.4, 1.2)
-# Least eigenvalue, relative to the mean.
-_LEAST_EIGENVALUE = 1e-3
-# Least entries of ``G``, relative to their mean: noise drowns smaller ones.
-_LEAST_SHARE = 0.2
-# By how much the effect of weights may differ from that on the whole, relative to a mean square.
-_WEIGHT_EFFECT_SD = 0.2
-# Of the noise's variances, in the eigenvectors of what was released, at least.
-_LEAST_NOISE_SHARE = 0.1
-
-
-@dataclass(frozen=True)
-class Curvature:
-    """Coordinates and a curvature, diagonal in them; it is that of one record.
-
-    Attributes
-    ----------
-    transform : ndarray of shape (length, length)
-    values : ndarray of shape (length,)
-        Eigenvalues.
-    variance_factor : ndarray of shape (length,)
-        Entries have variances of products of these, and of twice that on the diagonal.
-    diagonal_variance : ndarray of shape (length,)
-        What those on the diagonal have besides.
-    mean : ndarray of shape (length,)
-        Of rows.
-    squares : ndarray of shape (length,)
-        Mean squares of rows, which do not count less where they are long.
-    """
-
-    transform: np.ndarray
-    values: np.ndarray
-    variance_factor: np.ndarray
-    diagonal_variance: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-
-    @property
-    def hidden(self):
-        """The unknown variance along a direction, at most, over what there is along most.
-
-        It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
-        """
-        unknown = 2.0 * float(np.median(self.variance_factor)) * np.sqrt(self.variance_factor.size)
-        return float(unknown / np.median(self.values))
-
-
-def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0):
-    """The `Curvature` given both releases.
-
-    Parameters
-    ----------
-    design : Design
-        What the first says, constant included.
-    transform : ndarray of shape (length, length)
-        ``W``.
-    matrix : ndarray of shape (length, length)
-        The second, in coordinates ``W^T x``.
-    noise_scale : float
-        Deviation of the noise on its diagonal.
-    n_samples : float
-    first_noise : float, default=0
-        Deviation of the noise on the diagonal of the first, in the rows' coordinates.
-    """
-    length = len(matrix)
-    before = np.sum(transform * (design.second_moment @ transform), axis=0)
-    before = np.maximum(before, _LEAST_SHARE * before.mean())
-    squares = transform**2
-    unknown = squares.T @ design.uncertainty @ squares
-    noise = (noise_scale / n_samples) ** 2 * 0.5 * (1.0 + np.eye(length))
-    weight_left = 1.0
-    if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
-        weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_WEIGHT_SHARE_LIMITS)
-    excess = matrix / n_samples - weight_left * np.diag(before)
-    units = np.outer(before, before) / length
-    lengths = np.sum(squares, axis=0)
-    prior_value = _default_variance(
-        0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units
-    )
-    unknown = np.minimum(unknown, length * units)
-    size = variance_component(
-        excess**2, noise + unknown, units, prior_value, _PRIOR_N_ENTRIES, _SQUARED_SIZE_LIMITS
-    )
-    prior = unknown + size * units
-    share = prior / (prior + noise)
-    posterior_mean, noise_seen = weight_left * np.diag(before) + excess * share, share**2 * noise
-    values, basis, entry_variances = spectrum(posterior_mean, noise * share, noise_seen)
-    values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
-    eigenvectors = np.ascontiguousarray(transform @ basis)
-    squares = _unweighted(design, eigenvectors, values / weight_left)
-    variance_factor, diagonal_variance = variance_factors(entry_variances)
-    return Curvature(
-        eigenvectors,
-        values,
-        variance_factor,
-        diagonal_variance,
-        design.mean @ eigenvectors,
-        squares,
-    )
-
-
-def _default_variance(first_noise, units):
-    """``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
-    hidden = first_noise / (first_noise + _PRIOR_SQUARED_SIZE_IF_HIDDEN * units)
-    off = ~np.eye(len(units), dtype=bool)
-    return (
-        max(_PRIOR_SQUARED_SIZE, _PRIOR_SQUARED_SIZE_IF_HIDDEN * float(hidden[off].mean()))
-        if off.any()
-        else _PRIOR_SQUARED_SIZE
-    )
-
-
-def _unweighted(design, transform, prior_value):
-    """Mean squares of rows as they are, given about what they should be by the second release."""
-    noisy_squares = np.sum(transform * (design.second_moment @ transform), axis=0)
-    noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
-    prior = (_WEIGHT_EFFECT_SD * prior_value) ** 2
-    return np.maximum(
-        prior_value + (noisy_squares - prior_value) * prior / (prior + noise),
-        _LEAST_EIGENVALUE * prior_value,
-    )
-
-
-def spectrum(matrix, entry_variances, noise_seen):
-    """The posterior of a positive matrix, in the eigenvectors of the noisy one.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (length, length)
-        A posterior mean of the matrix, entries being independent.
-    entry_variances : ndarray of shape (length, length)
-        Variances of the entries.
-    noise_seen : ndarray of shape (length, length)
-        Of noise, those that are left in ``matrix``.
-
-    Returns
-    -------
-    values : ndarray of shape (length,)
-        Positive.
-    basis : ndarray of shape (length, length)
-    entry_variances : ndarray of shape (length, length)
-        Variances of entries in the basis.
-    """
-    values, basis = eigh(matrix)
-    gathered = denoised_eigenvalues(values, noise_seen.sum() / len(matrix))
-    of_noise = _of_noise(values, gathered, noise_seen)
-    entry_variances = turned(entry_variances - (1.0 - of_noise) * noise_seen, basis)
-    return (
-        truncated_normal_mean(gathered, np.sqrt(np.diag(entry_variances))),
-        basis,
-        entry_variances,
-    )
-
-
-def denoised_eigenvalues(values, variance):
-    """Estimate the noiseless matrix's quadratic forms along the noisy eigenvectors (rotation-invariant
-    denoising).
-
-    Parameters
-    ----------
-    values : ndarray of shape (length,)
-        Eigenvalues with noise, which has spread them.
-    variance : float
-        Of the noise, summed over a row.
-    """
-    gaps = values[:, None] - values
-    pushed = gaps / np.maximum(gaps**2 + variance / len(values), 1e-300)
-    return values - 2.0 * variance * pushed.mean(axis=1)
-
-
-def _of_noise(values, gathered, noise_seen):
-    """The share of the noise that is left off the diagonal, in the eigenvectors of a noisy matrix.
-
-    What the matrix has there is the sum of its squares less those on the diagonal.
-    """
-    between = noise_seen.sum() - np.trace(noise_seen)
-    if len(values) < 3 or between == 0.0:
-        return 1.0
-    # Those on the diagonal have noise of their own.
-    excess = values @ values - noise_seen.sum() - (gathered @ gathered - np.trace(noise_seen))
-    return float(np.clip(excess / between, _LEAST_NOISE_SHARE, 1.0))
-
-
-def variance_factors(variances):
-    """``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
-    length, diagonal = len(variances), np.diag(variances)
-    if length == 1:
-        return np.sqrt(0.5 * diagonal), np.zeros(1)
-    rows = variances.sum(axis=0) - diagonal
-    p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
-    return p, np.maximum(diagonal - 2.0 * p**2, 0.0)
-
-
-def turned(variances, basis):
-    """The variances of a matrix's entries in another basis, entries being independent."""
-    squares = basis**2
-    return squares.T @ variances @ squares
-
-
-def truncated_normal_mean(values, deviations):
-    """Means of normal laws that are cut at zero."""
-    z = values / deviations
-    density = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2.0 * np.pi)
-    return values + deviations * density
-
+from .curvature import Curvature, combined, conditioned, positive_inverse
+from .design import coordinates_for, variance_component
+from .hmc import Density, Posterior
+from .plan import best_clip, clipped_normal, deviation_of
+from .prior import Growth, Prior, growth_of, prior_of
+from .release import Likelihood
+from .requests import NoisySum, Question
 
 # Draws that are as wide as they should be where errors vary with the rows.
 #
@@ -441,12 +122,12 @@ def slopes_of(varying, curvature, square, clip):
     return (vectors * (slopes[:-1] / slopes[-1])) @ vectors.T
 
 
-def sandwich_factor_of(surrogate, varying, slopes):
+def sandwich_factor_of(density, varying, slopes):
     """The matrix by which draws are stretched around the mode.
 
     Parameters
     ----------
-    surrogate : NormalSurrogate
+    density : NormalDensity
         At its mode.
     varying, slopes : ndarray of shape (length, length)
         ``o (diag(f) + R) - diag(f)``, and ``G``.
@@ -455,10 +136,10 @@ def sandwich_factor_of(surrogate, varying, slopes):
     -------
     sandwich_factor : ndarray of shape (length, length)
     """
-    n, f, length = surrogate.n_samples, surrogate.curvature, len(varying)
-    weights, errors, c = surrogate.score_weights(surrogate.start)
+    n, f, length = density.n_samples, density.curvature.values, len(varying)
+    weights, errors, c = density.score_weights(density.start)
     # Of the coefficients alone, whatever the errors' deviation is.
-    covariance = inv(surrogate.information(surrogate.start))[:length, :length]
+    covariance = inv(density.information(density.start))[:length, :length]
     information = inv(covariance)
     variance = information + n * varying * (weights.T @ errors @ weights)
     changed = information + n * (c @ weights)[:, None] * (slopes - np.diag(f))
@@ -495,62 +176,54 @@ _BEYOND_CLIP_FACTOR = 0.25
 
 
 class HeavyTailCorrection(NamedTuple):
-    """The release of residuals at a point and a wide clip.
+    """What residuals at a point and a wide clip say of errors.
 
     Attributes
     ----------
-    point : ndarray of shape (length,)
-    clip : float
-        ``T``.
-    mean, mean_noise : float
-        ``t``, and the deviation of its noise.
-    square, square_noise : float
-        ``q``, and the deviation of its noise.
+    mean, square : NoisySum
+        ``t`` and ``q``.
     weight : float, default=1
         ``o``: a mean weight, by which the variance of a weighted mean is larger; the largest if unknown.
     """
 
-    point: np.ndarray
-    clip: float
-    mean: float
-    mean_noise: float
-    square: float
-    square_noise: float
+    mean: NoisySum
+    square: NoisySum
     weight: float = 1.0
 
-    def given(self, surrogate, u, deviations, random):
+    def given(self, density, u, deviations, random):
         """Draws of ``delta``, and deviations of errors, given draws.
 
         Parameters
         ----------
-        surrogate : NormalSurrogate
+        density : NormalDensity
         u : ndarray of shape (n_draws, length)
         deviations : ndarray of shape (n_draws,)
             ``s``.
         random : Generator or RandomState
             It need not be secret.
         """
-        _, a, sigma = surrogate.residuals(u, np.log(deviations), self.point[None])
-        law = clipped_normal(a[:, 0], sigma[:, 0], self.clip)
-        square = np.maximum(self.square, _LEAST_VARIANCE_SHARE * law.square)
-        of_sampling = self.weight * square / surrogate.n_samples
-        noise_variance = self.mean_noise**2 + of_sampling
-        off = self.mean - law.mean
-        heavy = np.clip(1.0 - (law.square + self.square_noise) / square, 0.0, 1.0)
+        clip = self.mean.clip
+        _, a, sigma = density.residuals(u, np.log(deviations), self.mean.point[None])
+        law = clipped_normal(a[0], sigma[0], clip)
+        square = np.maximum(self.square.value, _LEAST_VARIANCE_SHARE * law.square)
+        of_sampling = self.weight * square / density.n_samples
+        noise_variance = self.mean.noise**2 + of_sampling
+        off = self.mean.value - law.mean
+        heavy = np.clip(1.0 - (law.square + self.square.noise) / square, 0.0, 1.0)
         variance = self._scale(off, noise_variance, square, heavy, random) ** 2 * square
         share = variance / (variance + noise_variance)
         # The releases share the sampling error; do not count it twice.
         delta_variance = share * (noise_variance + (1.0 - share) * of_sampling)
-        delta_variance += (_BEYOND_CLIP_FACTOR * heavy * square / self.clip) ** 2
+        delta_variance += (_BEYOND_CLIP_FACTOR * heavy * square / clip) ** 2
         # Post-processing.
         delta = share * off + np.sqrt(delta_variance) * random.normal(size=len(u))
-        return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
+        return delta, np.sqrt(self._squares(self.square.value - law.square, deviations**2, random))
 
     def _squares(self, off, squares, random):
         """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
         prior_variance, noise_variance = (
             (_PRIOR_SD_BEYOND_CLIP * squares) ** 2,
-            self.square_noise**2,
+            self.square.noise**2,
         )
         share = prior_variance / (prior_variance + noise_variance)
         odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise_variance, 1e3))
@@ -579,126 +252,119 @@ _MEAN_SQUARE_ERROR = 0.02
 _EXCESS_ERROR = 0.1
 
 
-class NoisySum(NamedTuple):
-    """A release at a point.
-
-    Attributes
-    ----------
-    point : ndarray of shape (length,)
-    clip : float
-    value : ndarray of shape (length,)
-    noise : float
-        Deviation of its noise.
-    """
-
-    point: np.ndarray
-    clip: float
-    value: np.ndarray
-    noise: float
-
-
-class NoisyMeanSquare(NamedTuple):
-    """The mean square of clipped residuals at a point, released with noise.
-
-    Attributes are those of `NoisySum`, with one number as the value.
-    """
-
-    point: np.ndarray
-    clip: float
-    value: float
-    noise: float
+# How many of the last noisy sums the posterior is given, at most: fewer if the last have this share of what
+# all have of the budget.
+_N_SUMS_USED = 4
+_SHARE_USED = 0.95
+# A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
+_SATURATED = 0.8
+# A first step leaves at least this share of the deviation of residuals.
+_LEAST_RESIDUAL_SHARE = 0.1
+# Prior median of the errors' deviation, over the bound of responses.
+_PRIOR_ERROR_SD_RATIO = 0.1
+# Least clip, over the bound of responses.
+_LEAST_CLIP = 1e-6
+# A clip that cuts nothing, over the bound of responses.
+_UNCLIPPED_RATIO = 8.0
+# How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
+_MOST_OF_POINT = 0.5
+# Prior deviation of the logarithm of the errors' deviation.
+_PRIOR_LOG_SD = 1.5
+# The same where the deviation is given.
+_GIVEN_LOG_SD = 1e-3
+# Posterior deviations that are added where an upper bound on errors is wanted.
+_UPPER_SDS = 1.0
+# Largest logarithm of a deviation, whose square is then still a double.
+_LARGEST_LOG_DEVIATION = 300.0
+# Deviations of the noise on an entry of ``A`` at which whitening stops.
+_NOISE_FLOOR = 1.5
 
 
 @dataclass(frozen=True)
-class NormalSurrogate(WithPrior):
+class NormalDensity(Density):
     """The likelihood of noisy sums and mean squares, and the prior; a point is ``(u, log s)``.
 
     Attributes
     ----------
     n_samples : float
         ``n``.
-    curvature : ndarray of shape (length,)
-        ``f``.
-    variance_factor, diagonal_variance : ndarray of shape (length,)
-        ``p`` and ``h``.
-    mean : ndarray of shape (length,)
-        ``m``.
-    squares : ndarray of shape (length,)
-        ``S``.
+    curvature : Curvature
+        ``f``, ``p``, ``h``, ``m`` and ``S``, and the coordinates in which they are.
     prior : Prior
         Of points; it says nothing of the last coordinate.
     scales : ndarray of shape (n_groups,)
         Prior scales at which the mode is looked for.
+    growth : Growth
     prior_median, log_sd : float
         Median of the errors' deviation a priori, and the deviation of its logarithm.
     noisy_sums : tuple of NoisySum
-    mean_squares : tuple of NoisyMeanSquare
+    mean_squares : tuple of NoisySum
+        Of a record.
     start : ndarray of shape (length + 1,)
+    constant : float, default=0
+        ``c``, that of rows.
+    sandwich_factor : ndarray of shape (length, length) or None, default=None
+        ``T``, by which draws are stretched around the mode; None is one.
+    heavy_tails : HeavyTailCorrection or None, default=None
+        None is of normal errors.
     """
 
     n_samples: float
-    curvature: np.ndarray
-    variance_factor: np.ndarray
-    diagonal_variance: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
+    curvature: Curvature
     prior: Prior
     scales: np.ndarray
+    growth: Growth
     prior_median: float
     log_sd: float
     noisy_sums: tuple
     mean_squares: tuple
     start: np.ndarray
+    constant: float = 0.0
+    sandwich_factor: np.ndarray | None = None
+    heavy_tails: HeavyTailCorrection | None = None
 
-    @property
-    def n_scaled(self):
-        """The number of coordinates, the first ones, that prior scales multiply."""
-        return self.curvature.size
-
-    def negative_log_likelihood(self, points):
+    def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""
-        u, log_s = points[:, :-1], points[:, -1]
+        coefficients, log_s = u[:, :-1], u[:, -1]
         away = (log_s - np.log(self.prior_median)) / self.log_sd
-        energy, gradient = 0.5 * away**2, np.zeros_like(points)
-        gradient[:, -1] = away / self.log_sd
-        for energy_part, of_found in (
-            self._mean_square_energy(u, log_s),
-            self._noisy_sum_energy(u, log_s)[:2],
-        ):
-            energy, gradient = energy + energy_part, gradient + of_found
+        energy, gradient = self._mean_square_energy(coefficients, log_s)
+        gradient[:, -1] += away / self.log_sd
+        energy += 0.5 * away**2
+        if self.noisy_sums:
+            of_sums, slopes, _ = self._noisy_sum_energy(coefficients, log_s)
+            energy, gradient = energy + of_sums, gradient + slopes
         return energy, gradient
 
     def residuals(self, u, log_s, points):
         """Differences to points, and means and deviations of residuals there.
 
-        Arrays are of shape (n_points, n_sums, length) and (n_points, n_sums).
+        Arrays are of shape (n_sums, n_points, length) and (n_sums, n_points).
         """
-        d = u[:, None] - points
-        a = d @ self.mean
-        variance = np.maximum(d**2 @ self.squares - a**2, 0.0)
-        return d, a, np.sqrt(np.exp(2.0 * log_s)[:, None] + variance)
+        d = u - points[:, None]
+        a = d @ self.curvature.mean
+        variance = np.maximum(d**2 @ self.curvature.squares - a**2, 0.0)
+        return d, a, np.sqrt(np.exp(2.0 * log_s) + variance)
 
     def _vjp(self, d, a, sigma, log_s, by_a, by_sigma):
         """The gradient by a point of what depends on ``a`` and ``sigma`` of all noisy sums."""
+        mean, squares = self.curvature.mean, self.curvature.squares
         by_variance = by_sigma / (2.0 * sigma)
-        gradient = np.empty((len(d), self.mean.size + 1))
-        by_mean = (by_a - 2.0 * a * by_variance).sum(axis=1)
-        gradient[:, :-1] = by_mean[:, None] * self.mean
-        gradient[:, :-1] += 2.0 * self.squares * np.einsum("bk,bkj->bj", by_variance, d)
-        gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=1)
+        gradient = np.empty((d.shape[1], mean.size + 1))
+        gradient[:, :-1] = (by_a - 2.0 * a * by_variance).sum(axis=0)[:, None] * mean
+        gradient[:, :-1] += 2.0 * squares * np.einsum("kp,kpi->pi", by_variance, d)
+        gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=0)
         return gradient
 
     @cached_property
     def _mean_square_arrays(self):
-        points, clips, values, noises = (
-            np.array(part) for part in zip(*self.mean_squares, strict=True)
-        )
+        points, clips, values, noises = _arrays(self.mean_squares)
         squares = np.maximum(values, 0.0)
         error = _MEAN_SQUARE_ERROR * squares + _EXCESS_ERROR * np.maximum(
             squares - squares[-1], 0.0
         )
         sampling = np.maximum(values, noises) * np.sqrt(2.0 / self.n_samples)
-        return points, clips, values, np.sqrt(noises**2 + error**2 + sampling**2)
+        deviations = np.sqrt(noises**2 + error**2 + sampling**2)
+        return points, clips[:, None], values[:, None], deviations[:, None]
 
     def _mean_square_energy(self, u, log_s):
         points, clips, values, deviations = self._mean_square_arrays
@@ -707,42 +373,39 @@ class NormalSurrogate(WithPrior):
         off = (law.square - values) / deviations
         by = off / deviations
         by_a, by_sigma = by * law.square_by_mean, by * law.square_by_deviation
-        return 0.5 * np.sum(off**2, axis=1), self._vjp(d, a, sigma, log_s, by_a, by_sigma)
+        return 0.5 * np.sum(off**2, axis=0), self._vjp(d, a, sigma, log_s, by_a, by_sigma)
 
     @cached_property
     def _noisy_sum_arrays(self):
-        return tuple(np.array(part) for part in zip(*self.noisy_sums, strict=True))
+        return _arrays(self.noisy_sums)
 
     def _noisy_sum_energy(self, u, log_s):
-        if not self.noisy_sums:
-            return 0.0, 0.0, 0.0
-        n, f, m = self.n_samples, self.curvature, self.mean
+        """The energy, its gradient, and chi-squared of noisy sums."""
+        n, curvature = self.n_samples, self.curvature
+        f, m = curvature.values, curvature.mean
         points, clips, values, noises = self._noisy_sum_arrays
         d, a, sigma = self.residuals(u, log_s, points)
-        law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s)
+        law, s2 = clipped_normal(a, sigma, clips[:, None]), np.exp(2.0 * log_s)
         c, e = law.slope, law.mean
-        scores = n * f * d  # (n_points, n_sums, length), as all of noisy sums
-        x = n * c[..., None] * d
-        r = values - c[..., None] * scores - n * (e - c * a)[..., None] * m
+        scores = n * f * d  # (n_sums, n_points, length), as all of noisy sums
+        r = values[:, None] - c[..., None] * scores - n * (e - c * a)[..., None] * m
         unclipped = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
         of_shape = (_SHAPE_ERROR * (1.0 - c)) ** 2
-        cc = c[:, :, None] * c[:, None, :]
-        blocks = (n * s2[:, None] * f)[..., None, None] * cc[:, None]
-        diagonal = noises**2 + n * unclipped[:, None] * f[:, None]
-        diagonal = diagonal + (of_shape[..., None] * scores**2).transpose(0, 2, 1)
-        own_axis = np.arange(c.shape[1])
-        blocks[..., own_axis, own_axis] += diagonal
+        cc = c[:, None] * c
+        blocks = cc[..., None] * (n * s2[:, None] * f)
+        own = np.arange(len(c))
+        blocks[own, own] += (noises**2)[:, None, None] + n * unclipped[..., None] * f
+        blocks[own, own] += of_shape[..., None] * scores**2
         energy, alpha, w, by_x = conditioned(
-            r, blocks, x, self.variance_factor, self.diagonal_variance
+            r, blocks, n * c[..., None] * d, curvature.variance_factor, curvature.diagonal_variance
         )
-        square = np.sum(r * alpha, axis=(1, 2))
-        by_x = n * by_x
-        w_own = np.einsum("bikk->bki", w)
-        by_cc = n * s2[:, None, None] * np.einsum("i,bikl->bkl", f, w)
+        by_x, w_own = n * by_x, w[own, own]
+        by_cc = n * s2 * (w @ f)
         by_h = -n * (alpha @ m)
         by_seen = 2.0 * w_own * of_shape[..., None] * scores - c[..., None] * alpha
         by_own = n * (w_own @ f) * (unclipped > 0)
-        by_c = np.sum(by_x * d - alpha * scores, axis=2) + 2.0 * np.einsum("bkl,bl->bk", by_cc, c)
+        by_c = np.einsum("kpi,kpi->kp", by_x, d) - np.einsum("kpi,kpi->kp", alpha, scores)
+        by_c += 2.0 * np.einsum("klp,lp->kp", by_cc, c)
         by_c -= 2.0 * _SHAPE_ERROR**2 * (1.0 - c) * np.sum(w_own * scores**2, axis=2)
         by_c -= 2.0 * by_own * c * sigma**2 + by_h * a
         by_e = by_h - 2.0 * by_own * e
@@ -750,42 +413,38 @@ class NormalSurrogate(WithPrior):
         by_sigma = by_own * (law.square_by_deviation - 2.0 * c**2 * sigma)
         by_sigma += by_e * law.mean_by_deviation + by_c * law.slope_by_deviation
         gradient = self._vjp(d, a, sigma, log_s, by_a, by_sigma)
-        gradient[:, :-1] += np.sum(c[..., None] * by_x + n * f * by_seen, axis=1)
-        gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(1, 2))
-        return energy, gradient, square
+        gradient[:, :-1] += np.sum(c[..., None] * by_x + n * f * by_seen, axis=0)
+        gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(0, 1))
+        return energy, gradient, np.einsum("kpi,kpi->p", r, alpha)
 
     def chi2_per_dof(self):
         """Chi-squared of the noisy sums at the mode, per degree of freedom.
 
         It is about 1, or less, if noisy sums follow the law that is assumed.
         """
-        if not self.noisy_sums:
-            return 0.0
         square = self._noisy_sum_energy(self.start[None, :-1], self.start[-1:])[2]
-        return float(square[0]) / (len(self.noisy_sums) * self.mean.size)
+        return float(square[0]) / (len(self.noisy_sums) * self.curvature.mean.size)
 
-    def information(self, point):
+    def information(self, u):
         """The curvature of the potential at one point, about."""
-        u, log_s = point[None, :-1], point[-1:]
+        coefficients, log_s = u[None, :-1], u[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.log_sd**-2.0
         points, clips, _, deviations = self._mean_square_arrays
-        d, a, sigma = self.residuals(u, log_s, points)
+        d, a, sigma = self.residuals(coefficients, log_s, points)
         law = clipped_normal(a, sigma, clips)
-        for k, deviation in enumerate(deviations):
-            by_a = np.where(np.arange(len(clips)) == k, law.square_by_mean, 0.0)
-            by_sigma = np.where(np.arange(len(clips)) == k, law.square_by_deviation, 0.0)
+        for k, deviation in enumerate(deviations[:, 0]):
+            is_own = np.arange(len(clips))[:, None] == k
+            by_a = np.where(is_own, law.square_by_mean, 0.0)
+            by_sigma = np.where(is_own, law.square_by_deviation, 0.0)
             slope = self._vjp(d, a, sigma, log_s, by_a, by_sigma)[0] / deviation
             matrix = matrix + np.outer(slope, slope)
         if self.noisy_sums:
-            matrix[np.arange(u.size), np.arange(u.size)] += self._noisy_sum_information(u, log_s)
+            c, _, v = self._laws_of_noisy_sums(coefficients, log_s)
+            of_sums = np.einsum("k,kli,l->i", c, positive_inverse(v)[0], c)
+            indices = np.arange(self.curvature.values.size)
+            matrix[indices, indices] += (self.n_samples * self.curvature.values) ** 2 * of_sums
         return matrix
-
-    def _noisy_sum_information(self, u, log_s):
-        c, _, v = self._laws_of_noisy_sums(u, log_s)
-        return (self.n_samples * self.curvature) ** 2 * np.einsum(
-            "k,ikl,l->i", c, positive_inverse(v)[0], c
-        )
 
     def score_weights(self, point):
         """Weights of noisy sums in the score of coefficients, and what errors of noisy sums have in common.
@@ -802,82 +461,46 @@ class NormalSurrogate(WithPrior):
         slopes : ndarray of shape (n_sums,)
         """
         c, errors, v = self._laws_of_noisy_sums(point[None, :-1], point[-1:])
-        weights = np.einsum("ikl,l->ki", positive_inverse(v)[0], c)
-        return self.n_samples * self.curvature * weights, errors, c
+        weights = np.einsum("kli,l->ki", positive_inverse(v)[0], c)
+        return self.n_samples * self.curvature.values * weights, errors, c
 
     def _laws_of_noisy_sums(self, u, log_s):
-        """Slopes, what errors have in common, and covariances of shape (length, n_sums, n_sums)."""
-        n, f = self.n_samples, self.curvature
+        """Slopes, what errors have in common, and covariances of shape (n_sums, n_sums, length)."""
+        n, curvature = self.n_samples, self.curvature
+        f, p, h = curvature.values, curvature.variance_factor, curvature.diagonal_variance
         points, clips, _, noises = self._noisy_sum_arrays
         d, a, sigma = self.residuals(u, log_s, points)
-        law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s[0])
-        c = law.slope[0]
-        unclipped = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
+        law, s2 = clipped_normal(a, sigma, clips[:, None]), np.exp(2.0 * log_s[0])
+        c, d = law.slope[:, 0], d[:, 0]
+        unclipped = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[:, 0]
         errors = s2 * np.outer(c, c) + np.diag(unclipped)
-        v = n * f[:, None, None] * errors
-        x = n * c[:, None] * d[0] * np.sqrt(self.variance_factor)
-        v = v + self.variance_factor[:, None, None] * (x @ x.T)
-        x = n * c[:, None] * d[0] * np.sqrt(self.diagonal_variance)
-        v += np.einsum("ki,li->ikl", x, x)
-        of_shape = ((_SHAPE_ERROR * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
-        v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + of_shape
+        x = n * c[:, None] * d
+        v = errors[..., None] * (n * f) + ((x * p) @ x.T)[..., None] * p + x[:, None] * x * h
+        of_shape = (_SHAPE_ERROR * (1.0 - c))[:, None] * (n * f) * d
+        v[np.arange(c.size), np.arange(c.size)] += (noises**2)[:, None] + of_shape**2
         return c, errors, v
 
+    # Draws of coefficients and of the errors' deviation, in the user's coordinates.
+    #
+    #     theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
+    #
+    # at the mode ``u^``, with ``delta`` of the intercept by `HeavyTailCorrection`.
 
-# Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
-#
-#     theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
-#
-# at the mode ``u^``, with ``T`` of `sandwich_factor`, and with ``delta`` of the intercept by
-# `HeavyTailCorrection`.
-
-
-@dataclass(frozen=True)
-class NormalPosterior(HMCPosterior):
-    """A posterior given what was released.
-
-    Attributes
-    ----------
-    surrogate : NormalSurrogate
-    transform : ndarray of shape (length, length)
-        ``W``.
-    sandwich_factor : ndarray of shape (length, length) or None
-        ``T``; None is one.
-    heavy_tails : HeavyTailCorrection or None
-        None is of normal errors.
-    constant : float
-        ``c``, that of rows.
-    """
-
-    surrogate: NormalSurrogate
-    transform: np.ndarray
-    sandwich_factor: np.ndarray | None = None
-    heavy_tails: HeavyTailCorrection | None = None
-    constant: float = 0.0
-
-    def draw(self, n_draws, random):
-        """Draws of coefficients, of shape (n_draws, length).
-
-        Parameters
-        ----------
-        n_draws : int
-        random : Generator or RandomState
-            It need not be secret.
-        """
-        return self.draw_all(n_draws, random)[0]
-
-    def draw_all(self, n_draws, random):
-        """Draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
-        points = draw(self.surrogate, n_draws, chain_seed(random), self._chains)
-        u = points[:, :-1]
+    def parameters(self, u, random):
+        """Draws of coefficients, and ``noise_deviations``, of shape (n_draws,)."""
+        coefficients, deviations = u[:, :-1], np.exp(u[:, -1])
         if self.sandwich_factor is not None:
-            mode = self.surrogate.start[:-1]
-            u = mode + (u - mode) @ self.sandwich_factor.T
-        theta, deviations = u @ self.transform.T, np.exp(points[:, -1])
+            mode = self.start[:-1]
+            coefficients = mode + (coefficients - mode) @ self.sandwich_factor.T
+        theta = coefficients @ self.curvature.transform.T
         if self.heavy_tails is not None:
-            delta, deviations = self.heavy_tails.given(self.surrogate, u, deviations, random)
+            delta, deviations = self.heavy_tails.given(self, coefficients, deviations, random)
             theta[:, -1] += delta / self.constant
-        return theta, deviations
+        return theta, {"noise_deviations": deviations}
+
+    def level(self, u):
+        """The mean of responses, of shape (n_points, 1)."""
+        return (u[:, :-1] @ self.curvature.mean)[:, None]
 
     def asymmetry(self):
         """Mean of residuals at a wide clip beyond that of normal errors, its deviation, and the errors' size.
@@ -887,31 +510,240 @@ class NormalPosterior(HMCPosterior):
         """
         if self.heavy_tails is None:
             return None
-        tails, given = self.heavy_tails, self.surrogate
-        mode = given.start
-        _, a, sigma = given.residuals(mode[None, :-1], mode[-1:], tails.point[None])
-        law = clipped_normal(a[:, 0], sigma[:, 0], tails.clip)
-        mean = given.mean if self.sandwich_factor is None else given.mean @ self.sandwich_factor
-        covariance = inv(given.information(mode))[:-1, :-1]
-        square = max(tails.square, float(law.square[0]))
-        variance = tails.mean_noise**2 + tails.weight * square / given.n_samples
+        wide, mode = self.heavy_tails, self.start
+        _, a, sigma = self.residuals(mode[None, :-1], mode[-1:], wide.mean.point[None])
+        law = clipped_normal(a[0], sigma[0], wide.mean.clip)
+        mean = self.curvature.mean
+        mean = mean if self.sandwich_factor is None else mean @ self.sandwich_factor
+        covariance = inv(self.information(mode))[:-1, :-1]
+        square = max(wide.square.value, float(law.square[0]))
+        variance = wide.mean.noise**2 + wide.weight * square / self.n_samples
         variance += float(mean @ covariance @ mean)
-        return tails.mean - float(law.mean[0]), float(np.sqrt(variance)), float(np.sqrt(square))
-
-    def prior_predictive_p_values(self):
-        """1: without a known deviation of errors, what is released says nothing against a prior."""
-        return 1.0
-
-    def deviations_without_privacy(self):
-        """The deviations that coefficients would have without noise, as far as that is known."""
-        given = self.surrogate
-        precision = given.prior.precision(given.scales)[:-1, :-1]
-        variance = np.exp(2.0 * given.start[-1])
-        precision = precision + np.diag(given.n_samples * given.squares / variance)
-        back = (
-            self.transform
-            if self.sandwich_factor is None
-            else self.transform @ self.sandwich_factor
+        return (
+            wide.mean.value - float(law.mean[0]),
+            float(np.sqrt(variance)),
+            float(np.sqrt(square)),
         )
-        covariance = back @ inv(precision) @ back.T
-        return np.sqrt(np.diag(covariance))
+
+    def deviations_without_noise(self):
+        """The deviations that coefficients would have without noise, as far as that is known."""
+        precision = self.prior.precision(self.scales)[:-1, :-1]
+        variance = np.exp(2.0 * self.start[-1])
+        precision = precision + np.diag(self.n_samples * self.curvature.squares / variance)
+        back = self.curvature.transform
+        back = back if self.sandwich_factor is None else back @ self.sandwich_factor
+        return np.sqrt(np.diag(back @ inv(precision) @ back.T))
+
+
+def _arrays(noisy_sums):
+    """Points, clips, values and deviations of noise."""
+    parts = (
+        [getattr(each, name) for each in noisy_sums] for name in ("point", "clip", "value", "noise")
+    )
+    return tuple(map(np.array, parts))
+
+
+class NormalLikelihood(Likelihood):
+    """Numbers: mean squares tell a first clip, and each noisy sum the point and the clip of the next."""
+
+    def __init__(self, plan, released, prior_precision):
+        super().__init__(plan, released, prior_precision)
+        family = plan.bounds.family
+        self.bound = self.clip = family.half_width
+        self.prior_median = (
+            _PRIOR_ERROR_SD_RATIO * self.bound if family.deviation is None else family.deviation
+        )
+        self.log_sd = _PRIOR_LOG_SD if family.deviation is None else _GIVEN_LOG_SD
+        self.noisy_sums, self.mean_squares, self.meat, self.wide_clip = [], [], None, None
+        self.residual_sd = math.inf
+        self.max_weight = plan.bounds.max_weight or 1.0
+        self.coordinates, self.matrix_norm = coordinates_of_numbers(
+            plan, released, self.prior_median
+        )
+
+    def question(self, request):
+        """At the mode, at a clip that follows from the last answer."""
+        if request.kind == "curvature":
+            return Question(self.coordinates.transform)
+        if request.kind == "mean_square":
+            return Question(self.coordinates.transform, np.zeros(len(self.design.mean)), self.clip)
+        transform = self.curvature.transform
+        if request.kind == "residuals":
+            self.clip = self._next_clip()
+            return Question(transform, self.start[:-1], self.clip)
+        point, clip = self.noisy_sums[-1].point, self.noisy_sums[-1].clip
+        if request.kind == "wide_clip":
+            widest = max(self.residual_sd, self._widest())
+            clip = min(self.plan.wide_clip * widest, 2.0 * self.bound)
+        return Question(transform, point, clip)
+
+    def learn(self, request, *sums):
+        """Take over an answer; after a sum of residuals, find the mode."""
+        getattr(self, f"_learn_{request.kind}")(*sums)
+
+    def _learn_curvature(self, matrix):
+        """Fix coordinates and the prior by both second moments."""
+        transform, released = self.coordinates.transform, self.released
+        self.curvature = combined(
+            self.design, transform, matrix.value, matrix.noise, self.n_records, released.noise
+        )
+        transform = self.curvature.transform
+        self.prior = prior_of(self.plan.bounds, 1, self.prior_precision, transform).padded()
+        growth = growth_of(self.constant, 1, transform)
+        self.growth = growth._replace(
+            matrix=np.pad(growth.matrix, (0, 1)), intercept=np.append(growth.intercept, 0.0)
+        )
+        self.scales = self.prior.prior_mode
+        self.start = np.append(np.zeros(len(transform)), math.log(self.prior_median))
+
+    def _learn_mean_square(self, square):
+        square = self._of_a_record(square)
+        self.mean_squares.append(square)
+        value = max(square.value, 0.0)
+        upper = value + math.hypot(square.noise, value * math.sqrt(2.0 / self.n_records))
+        if upper < _SATURATED * square.clip**2:
+            self.residual_sd = min(self.residual_sd, deviation_of(upper, square.clip))
+        self.clip = self._next_clip()
+
+    def _learn_residuals(self, value, square):
+        self.noisy_sums.append(value._replace(clip=self._effective_clip(value)))
+        self.mean_squares.append(self._of_a_record(square))
+        self.start = self._started()
+        self._note_residual_sd(self.settle())
+
+    def _learn_meat(self, matrix):
+        self.meat = matrix
+
+    def _learn_wide_clip(self, mean, square):
+        n = self.n_records
+        mean, square = (
+            each._replace(value=each.value / n, noise=each.noise / n) for each in (mean, square)
+        )
+        self.wide_clip = HeavyTailCorrection(mean, square)
+
+    def _of_a_record(self, square):
+        """A mean square."""
+        n, clip = self.n_records, self._effective_clip(square)
+        return square._replace(value=square.value / n, noise=square.noise / n, clip=clip)
+
+    def _effective_clip(self, noisy_sum):
+        """A clip as it works: one at the bound of responses cuts nothing at the origin."""
+        is_open = noisy_sum.clip >= self.bound and not np.any(noisy_sum.point)
+        return _UNCLIPPED_RATIO * self.bound if is_open else noisy_sum.clip
+
+    def _next_clip(self):
+        """The clip for residuals of a deviation, never larger than the last."""
+        mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
+        moved = self.max_weight * self.plan.budget.sensitivity_factor * self.coordinates.norm
+        best, _ = best_clip(self.n_records, moved, mu)
+        return max(min(self.clip, best * self.residual_sd), _LEAST_CLIP * self.bound)
+
+    def _note_residual_sd(self, settled):
+        """Note the deviation that residuals have at the mode, from above."""
+        variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
+        log_s = settled.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
+        log_s = min(log_s, _LARGEST_LOG_DEVIATION)
+        of_point = variances[:-1] @ self.curvature.squares
+        self.residual_sd = math.sqrt(math.exp(2.0 * log_s) + of_point)
+
+    def _widest(self):
+        """The largest deviation of errors that a mean square tells, and points do not."""
+        largest = 0.0
+        for square in self.mean_squares:
+            d = self.start[:-1] - square.point
+            value = min(max(square.value, 0.0), _SATURATED * square.clip**2)
+            variance = deviation_of(value, square.clip) ** 2
+            of_point = float(d**2 @ self.curvature.squares)
+            is_seen = square.noise < _MOST_OF_POINT * square.value
+            if is_seen and of_point < _MOST_OF_POINT * variance:
+                largest = max(largest, math.sqrt(variance - of_point))
+        return largest
+
+    def _started(self):
+        """The start of the search for the mode: from the last noisy sum, or the one before if likelier."""
+        noisy_sum, square = self.noisy_sums[-1], self.mean_squares[-1]
+        clip, f = noisy_sum.clip, self.curvature.values
+        sigma = deviation_of(min(max(square.value, square.noise), _SATURATED * clip**2), clip)
+        slope = clipped_normal(0.0, sigma, clip).slope * self.n_records * f
+        step = slope * noisy_sum.value / (slope**2 + noisy_sum.noise**2 / sigma**2)
+        variance_left = sigma**2 - self.curvature.squares @ step**2
+        variance_left = max(variance_left, (_LEAST_RESIDUAL_SHARE * sigma) ** 2)
+        stepped = np.append(noisy_sum.point + step, 0.5 * math.log(variance_left))
+        points = np.array([self.start, stepped])
+        return points[np.argmin(self.density().potential(points)[0])]
+
+    def _n_used(self):
+        """The number of last noisy sums that say nearly all that all do."""
+        squares = np.array(self.plan.residual_multipliers[: len(self.noisy_sums)]) ** -2.0
+        shares = np.cumsum(squares[::-1]) / squares.sum()
+        return min(int(np.searchsorted(shares, _SHARE_USED)) + 1, _N_SUMS_USED)
+
+    def density(self):
+        """The density given the last noisy sums and all mean squares."""
+        return NormalDensity(
+            n_samples=self.n_records,
+            curvature=self.curvature,
+            prior=self.prior,
+            scales=self.scales,
+            growth=self.growth,
+            prior_median=self.prior_median,
+            log_sd=self.log_sd,
+            noisy_sums=tuple(self.noisy_sums[-self._n_used() :]),
+            mean_squares=tuple(self.mean_squares),
+            start=self.start,
+            constant=self.constant,
+        )
+
+    def posterior(self):
+        """The posterior that all releases amount to."""
+        settled = self.settle(2 * self.n_scale_rounds)
+        sandwich_factor, weight = self._sandwich_factor(settled)
+        tails = None if self.wide_clip is None else self.wide_clip._replace(weight=weight)
+        return Posterior(replace(settled, sandwich_factor=sandwich_factor, heavy_tails=tails))
+
+    def _sandwich_factor(self, settled):
+        """The sandwich factor of draws, None if it is not known that errors vary, and a mean weight."""
+        square = self.mean_squares[-1]
+        if self.meat is None or square.value <= square.noise:
+            return None, self.max_weight
+        f, clip = self.curvature.values, self.noisy_sums[-1].clip
+        of_all = self.n_records * square.value
+        known = self.meat.value, self.meat.noise, of_all, f, self.plan.bounds.max_weight
+        factor_of_all, varying = varying_part(*known)
+        changed = factor_of_all * (np.diag(f) + varying) - np.diag(f)
+        slopes = slopes_of(varying, f, square.value, clip)
+        return sandwich_factor_of(settled, changed, slopes), factor_of_all
+
+    def diagnostics(self, posterior, draws):
+        """Whether noisy sums agree, what noise hides, and whether errors are skewed."""
+        density = posterior.density
+        other = {
+            "chi2_per_dof": density.chi2_per_dof(),
+            "chi2_dof": len(density.noisy_sums) * self.plan.n_parameters,
+            "hidden_directions": self.curvature.hidden,
+        }
+        if (asymmetry := density.asymmetry()) is not None:
+            other["asymmetry"] = asymmetry
+        return other
+
+
+def coordinates_of_numbers(plan, released, unit):
+    """`Coordinates` where residuals are clipped, and ``K``.
+
+    Parameters
+    ----------
+    plan : ClippedResidualsPlan
+    released : ReleasedDesign
+    unit : float
+        Deviation of the errors of rows that a prior is worth.
+    """
+    precision = min(plan.bounds.prior_precision[0] * unit**2, released.noise)
+    coordinates = coordinates_for(
+        released.design,
+        released.noise,
+        plan.bounds._replace(prior_precision=(precision, precision)),
+        released.n_records,
+        plan.row_clipping,
+        noise_floor=_NOISE_FLOOR,
+    )
+    return coordinates, coordinates.norm * math.sqrt(plan.matrix_clipping / plan.row_clipping)

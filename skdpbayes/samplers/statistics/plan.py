@@ -18,7 +18,7 @@ large. No record moves a score and a curvature by that much at once, nor a score
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -40,12 +40,11 @@ CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Number of chains that draw in step.
 N_CHAINS = 50
-# Number of leapfrog steps of a draw.
-LEAPS = 6
-# Number of rounds before the first draw.
-BURN_IN = 40
-# Of the population that stands for a table of more than two classes, at least.
-N_ROWS = 1000
+# Number of leapfrog steps of a draw, and of rounds before the first draw, as they usually are.
+LEAPS = 3
+BURN_IN = 24
+# Of rows that stand for those of a table of more than two classes or of counts, at least.
+N_ROWS = 256
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
 # Deviations of noise below which a released variance says no more than "less than".
@@ -126,26 +125,64 @@ def hidden_columns_warning(plan, geometry):
     )
 
 
+class Request(NamedTuple):
+    """A noisy sum, or sums that are read together: what is asked of the records, fixed in a plan.
+
+    Attributes
+    ----------
+    kind : str
+        "moment", "labels", "score", "curvature", "mean_square", "residuals", "meat", "wide_clip" or
+        "histograms"; see `requests` for what each is.
+    multipliers : tuple of float or None
+        Noise multipliers, None for a part that is not wanted.
+    mu_squared : float
+        What they cost together.
+    is_matrix : bool, default=False
+        Whether it is a sum of positive matrices, which replacing a record moves less than two records would.
+    """
+
+    kind: str
+    multipliers: tuple
+    mu_squared: float
+    is_matrix: bool = False
+
+    @classmethod
+    def alone(cls, kind: str, *multipliers: float, is_matrix: bool = False) -> Self:
+        """A request of sums of which each costs by itself."""
+        return cls(kind, multipliers, _total_mu_squared(multipliers), is_matrix)
+
+
+def cost_of(rounds, relation):
+    """The `PrivacyCost` of rounds of requests.
+
+    Parameters
+    ----------
+    rounds : tuple of tuple of Request
+    relation : str
+    """
+    squares = [request.mu_squared for together in rounds for request in together]
+    return PrivacyCost(relation, mu=math.sqrt(math.fsum(squares)))
+
+
 @dataclass(frozen=True, kw_only=True)
-class NoiseAwarePlan(Plan):
-    """A plan for a noise-aware posterior: the noise of every release, relative to what a record can do.
+class StatisticsPlan(Plan):
+    """A plan of noisy sums.
 
     Attributes
     ----------
     moment_multiplier : float
         Noise multiplier of ``A``.
-    label_multiplier : float
-        That of ``t``.
-    score_multipliers : tuple of float
-        Those of ``a_k``.
-    curvature_multipliers : tuple of float or None
-        Those of the curvatures with them, None where there is none.
     """
 
     moment_multiplier: float
-    label_multiplier: float
-    score_multipliers: tuple[float, ...]
-    curvature_multipliers: tuple[float | None, ...]
+
+    # Whether records are read without the weights of long ones, too.
+    reads_unweighted = True
+
+    @property
+    def rounds(self):
+        """What is asked, one round after the other: a tuple of tuples of `Request`, read together."""
+        raise NotImplementedError
 
     @property
     def is_calibrated(self):
@@ -153,15 +190,52 @@ class NoiseAwarePlan(Plan):
         return True
 
     @property
+    def mu_of_replacing(self):
+        """``mu`` where one row is replaced by another; second moments are positive."""
+        requests = [request for together in self.rounds for request in together]
+        of_matrices = sum(request.mu_squared for request in requests if request.is_matrix)
+        return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
+
+    def summary(self):
+        """The lines of the printed plan, a dict of {name: text}."""
+        lines = super().summary()
+        lines["temperature"] = "1: the posterior given what is released, noise included"
+        lines["steps"] = f"{self.n_steps} passes"
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAwarePlan(StatisticsPlan):
+    """A plan for a noise-aware posterior: the noise of every release, relative to what a record can do.
+
+    Attributes
+    ----------
+    label_multiplier : float
+        Noise multiplier of ``t``.
+    score_multipliers : tuple of float
+        Those of ``a_k``.
+    curvature_multipliers : tuple of float or None
+        Those of the curvatures with them, None where there is none.
+    """
+
+    label_multiplier: float
+    score_multipliers: tuple[float, ...]
+    curvature_multipliers: tuple[float | None, ...]
+
+    reads_unweighted = False
+
+    @property
+    def rounds(self):
+        """The second moment, labels, and scores at one mode after the other with curvatures."""
+        multipliers = self.moment_multiplier, self.label_multiplier
+        return _rounds_of_labels(
+            self.family, *multipliers, self.score_multipliers, self.curvature_multipliers
+        )
+
+    @property
     def family(self):
         """The law of a label; a draw has its blocks, and one more for more than two classes."""
         return self.bounds.family.identified
-
-    @property
-    def mu_of_replacing(self):
-        """``mu`` where one row is replaced by another; second moments are positive."""
-        of_moment = self.moment_multiplier**-2.0
-        return math.sqrt(2.0 * of_moment + 4.0 * (self.cost.mu**2 - of_moment))
 
     @property
     def estimated_seconds(self):
@@ -231,8 +305,6 @@ class NoiseAwarePlan(Plan):
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
-        lines["temperature"] = "1: the posterior given what is released, noise included"
-        lines["steps"] = f"{self.n_steps} passes"
         lines["spent on"] = (
             f"second moment {MOMENT_SHARE:.0%}, sum of labels {LABEL_SHARE:.0%}, {N_RELEASES} scores "
             f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
@@ -243,9 +315,26 @@ class NoiseAwarePlan(Plan):
         return lines | hidden_columns_line(self, moment_geometry(self))
 
 
+def _rounds_of_labels(family, of_moment, of_labels, of_scores, of_curvatures):
+    """The rounds of a `NoiseAwarePlan`."""
+    scores = [
+        Request("score", pair, joint_multiplier(family, *pair) ** -2.0)
+        for pair in zip(of_scores, of_curvatures, strict=True)
+    ]
+    moment = Request.alone("moment", of_moment, is_matrix=True)
+    return (moment,), (Request.alone("labels", of_labels),), *((score,) for score in scores)
+
+
 def _total_mu_squared(multipliers):
     """The squared ``mu`` of releases with some noise multipliers."""
     return sum(value**-2.0 for value in multipliers)
+
+
+def _check_rounding(rounds, size):
+    """Raise a ValueError where rounding would take too much of a request of so many numbers."""
+    for together in rounds:
+        for request in together:
+            sensitivity_after_rounding(request.mu_squared**-0.5, size)
 
 
 def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
@@ -274,19 +363,14 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         multiplier(free_curvature(family) * share) if k in CURVATURES else None
         for k, share in enumerate(shares)
     )
-    pairs = zip(of_scores, of_curvatures, strict=True)
-    each = (of_moment, of_labels, *(joint_multiplier(family, *pair) for pair in pairs))
-    size = family.n_blocks * bounds.block_length + 1
-    for value in each:
-        sensitivity_after_rounding(
-            value, 2 * size**2
-        )  # Raises where rounding would take too much of it.
+    rounds = _rounds_of_labels(family, of_moment, of_labels, of_scores, of_curvatures)
+    _check_rounding(rounds, 2 * (family.n_blocks * bounds.block_length + 1) ** 2)
     return NoiseAwarePlan(
         sampler=sampler,
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_total_mu_squared(each))),
+        cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
         n_steps=3 + len(of_scores),  # Weights are a pass of their own.
         n_burn_in=0,
@@ -605,13 +689,13 @@ _UNINFORMATIVE_ERROR = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedResidualsPlan(Plan):
+class ClippedResidualsPlan(StatisticsPlan):
     """A plan for a posterior from clipped residuals: the noise of every release, relative to a record's.
 
     Attributes
     ----------
-    moment_multiplier, curvature_multiplier : float
-        Noise multipliers of ``A`` and of ``F``.
+    curvature_multiplier : float
+        Noise multiplier of ``F``.
     mean_square_multiplier : float
         That of each ``q_j``.
     residual_multipliers, square_multipliers : tuple of float
@@ -630,7 +714,6 @@ class ClippedResidualsPlan(Plan):
         that of one of norm ``K``. The less noise there is, the larger they are.
     """
 
-    moment_multiplier: float
     curvature_multiplier: float
     mean_square_multiplier: float
     residual_multipliers: tuple[float, ...]
@@ -642,18 +725,21 @@ class ClippedResidualsPlan(Plan):
     wide_clip_multipliers: tuple[float, float] | None = None
     wide_clip: float = 0.0
 
-    @property
-    def is_calibrated(self):
-        """Whether draws are a posterior that knows what privacy hides."""
-        return True
+    # Whether a histogram tells how large responses are, and no mean squares.
+    has_histogram = False
 
     @property
-    def mu_of_replacing(self):
-        """``mu`` where one row is replaced by another; second moments are positive."""
-        of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
-        if self.meat_multiplier is not None:
-            of_matrices += self.meat_multiplier**-2.0
-        return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
+    def rounds(self):
+        """Both second moments and how large responses are, sums, and what is asked at the last point."""
+        return _rounds_of_residuals(
+            self.budget.sensitivity_factor == 2,
+            (self.moment_multiplier, self.curvature_multiplier),
+            self.mean_square_multiplier,
+            zip(self.residual_multipliers, self.square_multipliers, strict=True),
+            self.meat_multiplier,
+            self.wide_clip_multipliers,
+            self.has_histogram,
+        )
 
     @property
     def estimated_seconds(self):
@@ -685,8 +771,6 @@ class ClippedResidualsPlan(Plan):
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
         lines, mu = super().summary(), self.cost.mu
-        lines["temperature"] = "1: the posterior given what is released, noise included"
-        lines["steps"] = f"{self.n_steps} passes"
         moment, curvature = (
             (multiplier * mu) ** -2.0
             for multiplier in (self.moment_multiplier, self.curvature_multiplier)
@@ -711,6 +795,33 @@ class ClippedResidualsPlan(Plan):
             "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
         )
         return lines | hidden_columns_line(self, moment_geometry(self))
+
+
+def _rounds_of_residuals(
+    replaces, of_matrices, of_size, of_sums, of_meat, of_wide_clip, has_histogram
+):
+    """The rounds of a `ClippedResidualsPlan`."""
+
+    def with_square(kind, pair):
+        of_sum, of_square = (multiplier**-2.0 for multiplier in pair)
+        return Request(kind, tuple(pair), residual_mu_squared(of_sum, of_square, replaces))
+
+    moment, curvature = (
+        Request.alone(kind, multiplier, is_matrix=True)
+        for kind, multiplier in zip(("moment", "curvature"), of_matrices, strict=True)
+    )
+    mean_squares = [Request.alone("mean_square", of_size)] * N_MEAN_SQUARES
+    if has_histogram:  # Of counts and of exposures.
+        mean_squares = [Request.alone("histograms", *[of_size] * N_MEAN_SQUARES)]
+    first, *others = mean_squares
+    last = []
+    if of_meat is not None:
+        last.append(Request.alone("meat", of_meat, is_matrix=True))
+    if of_wide_clip is not None:
+        last.append(with_square("wide_clip", of_wide_clip))
+    rounds = [(moment,), (curvature, first), *((other,) for other in others)]
+    rounds += [(with_square("residuals", pair),) for pair in of_sums]
+    return *rounds, *([tuple(last)] if last else [])
 
 
 def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):
@@ -746,22 +857,24 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
     of_wide_clip = [pair(shares.wide_clip)] if shares.wide_clip else []
     of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
     of_mean_square = multiplier(shares.mean_squares / N_MEAN_SQUARES)
-    mu_squared = [value**-2.0 for value in (*of_matrices, *[of_mean_square] * N_MEAN_SQUARES)]
-    mu_squared += [
-        residual_mu_squared(a**-2.0, b**-2.0, replaces) for a, b in noisy_sums + of_wide_clip
-    ]
     of_meat = multiplier(shares.meat) if shares.meat else None
-    if of_meat is not None:
-        mu_squared.append(of_meat**-2.0)
-    for part in mu_squared:  # Raises where rounding would take too much of one.
-        sensitivity_after_rounding(part**-0.5, (length + 1) ** 2)
+    rounds = _rounds_of_residuals(
+        replaces,
+        of_matrices,
+        of_mean_square,
+        noisy_sums,
+        of_meat,
+        of_wide_clip[0] if of_wide_clip else None,
+        kind.has_histogram,
+    )
+    _check_rounding(rounds, (length + 1) ** 2)
     sums, squares = zip(*noisy_sums, strict=True)
     return kind(
         sampler=sampler,
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(mu_squared)))),
+        cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
         n_steps=3
         + N_MEAN_SQUARES
@@ -832,6 +945,8 @@ def share_for_counts(n_samples, length, mu, sensitivity_factor):
 @dataclass(frozen=True, kw_only=True)
 class ClippedCountsPlan(ClippedResidualsPlan):
     """A plan for a posterior of counts; ``mean_square_multiplier`` is that of a histogram."""
+
+    has_histogram = True
 
     @property
     def estimated_seconds(self):

@@ -22,12 +22,14 @@ A part of ``v`` is ``w``: no weight is far below the others, and where releases 
 predictions follow them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
+
+from ..._linalg import inv
 
 # Logarithms of scales.
 _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
@@ -122,6 +124,28 @@ class Group:
         return np.exp(self.logs[np.argmax(start - square * halves)])
 
 
+class Growth(NamedTuple):
+    """A move by which all coefficients grow by a factor, and the level of predictions stays.
+
+        u -> u + (e^c - 1) G u + (level(G u) - level(e^c G u)) e,      level(u) a block's mean logit
+
+    It is its own inverse with ``-c``, and volumes grow by ``e^(c rank)``.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n, n)
+        ``G``, onto what intercepts are not.
+    rank : int
+        Number of coefficients.
+    intercept : ndarray of shape (length,)
+        ``e`` of a block, by which its logits grow by one; zero without an intercept.
+    """
+
+    matrix: np.ndarray
+    rank: int
+    intercept: np.ndarray
+
+
 @dataclass(frozen=True)
 class Prior:
     """The prior of ``u``: a tuple of `Group`, which share its coordinates among them."""
@@ -147,19 +171,46 @@ class Prior:
             lines[:, k, : group.logs.size] = group.line
         return np.hstack([group.precision for group in self.groups]), *lines
 
+    def _squares(self, u):
+        """``P_g u``, of shape (n_points, n_groups, n), and ``q_g``."""
+        gradients = (u @ self._lines[0]).reshape(len(u), len(self.groups), -1)
+        return gradients, np.einsum("pi,pgi->pg", u, gradients)
+
     def energy(self, u):
-        """The negative log density and its gradient, for ``u`` of shape (n_points, n)."""
-        precisions, starts, halves = self._lines
-        gradients = (u @ precisions).reshape(len(u), len(self.groups), -1)
-        squares = np.einsum("pi,pgi->pg", u, gradients)
-        terms = starts - squares[:, :, None] * halves
+        """The negative log density, scales integrated out, for ``u`` of shape (n_points, n)."""
+        if not self.groups:
+            return np.zeros(len(u))
+        _, starts, halves = self._lines
+        terms = starts - self._squares(u)[1][:, :, None] * halves
         # scipy's logsumexp takes most of its time for checks.
         top = terms.max(axis=2)
-        terms -= top[:, :, None]
-        np.exp(terms, out=terms)
-        sums = terms.sum(axis=2)
-        factors = 2.0 * np.einsum("pgt,gt->pg", terms, halves) / sums
-        return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, gradients)
+        return -(top + np.log(np.exp(terms - top[:, :, None]).sum(axis=2))).sum(axis=1)
+
+    def scales_given(self, u, random):
+        """Draws of scales given ``u``, of shape (n_points, n_groups)."""
+        if not self.groups:
+            return np.empty((len(u), 0))
+        _, starts, halves = self._lines
+        odds = softmax(starts - self._squares(u)[1][:, :, None] * halves, axis=2).cumsum(axis=2)
+        # Post-processing.
+        places = np.sum(odds < random.random((len(u), len(self.groups), 1)), axis=2)
+        logs = [
+            group.logs[np.minimum(k, group.logs.size - 1)]
+            for group, k in zip(self.groups, places.T, strict=True)
+        ]
+        return np.exp(logs).T
+
+    def energy_given(self, u, scales):
+        """The negative log density given scales, up to a constant, and its gradient.
+
+        ``scales`` are those of every point, of shape (n_points, n_groups), or of all.
+        """
+        if not self.groups:
+            return np.zeros(len(u)), np.zeros_like(u)
+        gradients, squares = self._squares(u)
+        precisions = np.broadcast_to(scales**-2.0, squares.shape)
+        gradient = np.einsum("pg,pgi->pi", precisions, gradients)
+        return 0.5 * np.sum(precisions * squares, axis=1), gradient
 
     def importance_weights(self, u):
         """Weights of draws in predictions, of shape (n_draws,), which add up to one."""
@@ -175,33 +226,12 @@ class Prior:
         """The likeliest scales, ``u`` being known up to a covariance."""
         return np.array([group.likeliest(u, covariance) for group in self.groups])
 
-
-class WithPrior:
-    """Energies of a likelihood with a ``prior``, and the ``scales`` at which a mode is looked for."""
-
-    prior: Prior
-    scales: np.ndarray
-
-    def negative_log_likelihood(self, u):
-        """The negative log likelihood, up to a constant, and its gradient, for (n_points, n)."""
-        raise NotImplementedError
-
-    @property
-    def learns_scales(self):
-        """Whether a prior scale is learnt, so that draws move along with it."""
-        return self.prior.is_learnt
-
-    def energy(self, u):
-        """The negative log density, up to a constant, and its gradient, prior scales integrated out."""
-        energy, gradient = self.negative_log_likelihood(u)
-        of_prior, prior_gradient = self.prior.energy(u)
-        return energy + of_prior, gradient + prior_gradient
-
-    def potential(self, u):
-        """The negative log density at ``scales``, up to a constant, and its gradient."""
-        energy, gradient = self.negative_log_likelihood(u)
-        prior_gradient = u @ self.prior.precision(self.scales)
-        return energy + 0.5 * np.sum(u * prior_gradient, axis=1), gradient + prior_gradient
+    def padded(self):
+        """The same with one more coordinate, of which nothing is said."""
+        groups = [
+            replace(group, precision=np.pad(group.precision, (0, 1))) for group in self.groups
+        ]
+        return Prior(tuple(groups))
 
 
 def prior_of(bounds, n_blocks, precisions, transform):
@@ -233,6 +263,16 @@ def prior_of(bounds, n_blocks, precisions, transform):
             Group.learnt(block, rank, *own_laws) if is_learnt else Group.known(block, rank)
         )
     return Prior(tuple(groups))
+
+
+def growth_of(constant, n_blocks, transform):
+    """The `Growth` of a linear model in coordinates ``theta = W u``, with an intercept if ``constant``."""
+    length, back = len(transform), inv(transform)
+    coefficients, intercept = np.eye(length), np.zeros(length)
+    if constant:
+        coefficients[-1, -1], intercept = 0.0, back[:, -1] / constant
+    matrix = np.kron(np.eye(n_blocks), back @ coefficients @ transform)
+    return Growth(matrix, n_blocks * (length - (constant > 0)), intercept)
 
 
 def _law_of_intercept(bounds, precision):

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..._typing import GeneratorLike
 from ...models.families import Logistic, Normal, Poisson, Softmax
+from ...models.families.base import ClassFamily
 from ..base import Sampler, checked_gaussian, options, resolve_sampler
 from ..plan import check_draws, check_linear
 from .plan import (
@@ -32,7 +33,7 @@ LARGEST_LABELS_SIZE = 512
 
 def n_identified_coefficients(bounds):
     """Number of coefficients labels can tell apart, or None for a target of another kind."""
-    if bounds.row_norm is None or not isinstance(bounds.family, NoiseAware.families):
+    if bounds.row_norm is None or not isinstance(bounds.family, ClassFamily):
         return None
     return bounds.family.identified.n_blocks * bounds.block_length
 
@@ -50,20 +51,6 @@ def check_constant(bounds):
             f"the constant column of the intercept, {bounds.constant:g}, leaves hardly any of a norm of "
             f"{bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
         )
-
-
-def redrawn(released, n_draws, random_state):
-    """New draws from a released posterior, in the units of the first."""
-    unit = np.atleast_2d(released["coordinate_scale"])
-    check_draws(n_draws, unit.size)
-    draws = released["posterior"].draw(n_draws, random_state)
-    return draws.reshape(n_draws, *unit.shape) * unit
-
-
-def importance_weights_of(released, draws):
-    """The importance weights in predictions of draws of a released posterior, in the units of the first."""
-    unit = np.atleast_2d(released["coordinate_scale"])
-    return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
 
 
 @options()
@@ -97,9 +84,9 @@ class NoiseAware(Sampler):
     """
 
     name = "noise_aware"
-    proof = "Propositions 32, 37, 70 and 71"
-    targets = frozenset({"linear", "mixture"})
-    families = (Logistic, Softmax)
+    proof = "Propositions 32, 37, 70 and 71; of numbers and counts, 73 to 77"
+    targets = frozenset({"linear", "mixture", "normal"})
+    families: tuple[type, ...] = (Logistic, Softmax, Normal, Poisson)
     releases = "statistics"
     has_rounds_of_mixtures = True
     is_calibrated = True
@@ -108,48 +95,102 @@ class NoiseAware(Sampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, bounds, budget)
-        size = n_identified_coefficients(bounds)
-        if size is None:
-            raise ValueError(
-                f"sampler={self.name!r} is for logistic regression: take sampler='auto'."
-            )
-        largest = LARGEST_LABELS_SIZE if bounds.family.identified.n_blocks == 1 else DEFAULT_SIZE
-        if size > largest:
-            raise ValueError(
-                f"sampler={self.name!r} releases matrices, for up to {largest} coefficients, and there are "
-                f"{size}: take fewer columns, or a chain by sampler='auto'."
-            )
+        if bounds.row_norm is None or not isinstance(bounds.family, self.families):
+            raise ValueError(f"sampler={self.name!r} {self._wrong_target}: take sampler='auto'.")
         check_constant(bounds)
-        if not budget.is_private:
-            return resolve_sampler("auto").plan(bounds, n_samples, budget, n_draws=n_draws)
-        return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
+        given = self, bounds, n_samples, budget, n_draws
+        if isinstance(bounds.family, ClassFamily):
+            return _plan_of_labels(*given)
+        return _plan_of_numbers(*given)
+
+    _wrong_target = "is for linear models and mixtures"
 
     def for_mixture(self, budget: Any) -> Any:
         """Itself or, without privacy, what "auto" takes."""
         return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
 
     def check(self, plan: Any, target: Any) -> None:
-        """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
-        check_linear(plan, target, "logistic targets")
+        """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""
+        check_linear(plan, target, self._checked_targets)
+
+    _checked_targets = "linear models' targets"
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
-        from .release import run_noise_aware
+        from .release import run
 
-        return run_noise_aware(plan, target, generator, verbose)
+        return run(plan, target, self.likelihood(plan.bounds.family), generator, verbose)
+
+    def likelihood(self, family: Any) -> Callable[..., Any]:
+        """What makes the `Likelihood` of responses of a family; a subclass may have another."""
+        return _likelihood_of(family)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """New draws given what was released."""
+        """New draws given what was released, in the units of the first."""
         if "posterior" not in released:  # Without privacy.
             return None
-        return redrawn(released, n_draws, random_state)
+        unit = np.atleast_2d(released["coordinate_scale"])
+        check_draws(n_draws, unit.size)
+        draws = released["posterior"].draw(n_draws, random_state)
+        return draws.reshape(n_draws, *unit.shape) * unit
 
     def importance_weights(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
         """The importance weights of draws in predictions, for which large prior scales are less probable."""
         if "posterior" not in released:
             return None
+        unit = np.atleast_2d(released["coordinate_scale"])
         # Post-processing.
-        return importance_weights_of(released, draws)
+        return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
+
+
+def _likelihood_of(family):
+    """The likelihood of responses of a family."""
+    if isinstance(family, Normal):
+        from .normal import NormalLikelihood
+
+        return NormalLikelihood
+    if isinstance(family, Poisson):
+        from .poisson import PoissonLikelihood
+
+        return PoissonLikelihood
+    from .logistic import LogisticLikelihood
+
+    return LogisticLikelihood
+
+
+def _plan_of_labels(sampler, bounds, n_samples, budget, n_draws):
+    size = n_identified_coefficients(bounds)
+    largest = LARGEST_LABELS_SIZE if bounds.family.identified.n_blocks == 1 else DEFAULT_SIZE
+    if size > largest:
+        raise ValueError(
+            f"sampler={sampler.name!r} releases matrices, for up to {largest} coefficients, and there are "
+            f"{size}: take fewer columns, or a chain by sampler='auto'."
+        )
+    if not budget.is_private:
+        return resolve_sampler("auto").plan(bounds, n_samples, budget, n_draws=n_draws)
+    return plan_noise_aware(sampler, bounds, n_samples, budget, n_draws)
+
+
+def _plan_of_numbers(sampler, bounds, n_samples, budget, n_draws):
+    if bounds.n_parameters > LARGEST_NUMBERS_SIZE:
+        other = ", or a chain by sampler='auto'"
+        if bounds.family.has_unknown_error_sd:
+            other = (
+                ", or put rare categories together; no other sampler learns the noise of numbers"
+            )
+        raise ValueError(
+            f"sampler={sampler.name!r} releases matrices, for up to {LARGEST_NUMBERS_SIZE} coefficients, "
+            f"and there are {bounds.n_parameters}: take fewer columns{other}."
+        )
+    if not budget.is_private:
+        raise ValueError(
+            f"sampler={sampler.name!r} is for a finite epsilon: without privacy take sampler='auto'."
+        )
+    kind: type = ClippedResidualsPlan
+    share: Callable[..., Any] = partial(share_budget, has_intercept=bool(bounds.constant))
+    if isinstance(bounds.family, Poisson):
+        kind, share = ClippedCountsPlan, share_for_counts
+    return plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws)
 
 
 # A posterior given noisy sums of clipped residuals: for numbers with unknown errors, and for counts.
@@ -174,7 +215,7 @@ def is_default_for_numbers(bounds):
 
 
 @options()
-class ClippedResiduals(Sampler):
+class ClippedResiduals(NoiseAware):
     """The posterior given noisy sums of residuals that are clipped ever tighter, for numbers or counts.
 
     It releases two second moments of rows and then, at one mode after the other, the sum of rows times
@@ -208,47 +249,6 @@ class ClippedResiduals(Sampler):
     proof = "Propositions 73 to 75; of counts, 76 and 77, too"
     targets = frozenset({"linear", "normal"})
     families = (Normal, Poisson)
-    releases = "statistics"
-    is_calibrated = True
-    wants_equal_precisions = False
-    takes_weights = True
-
-    def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, bounds, budget)
-        if bounds.row_norm is None or not isinstance(bounds.family, self.families):
-            raise ValueError(
-                f"sampler={self.name!r} is for responses that are numbers: take sampler='auto'."
-            )
-        if bounds.n_parameters > LARGEST_NUMBERS_SIZE:
-            other = ", or a chain by sampler='auto'"
-            if bounds.family.has_unknown_error_sd:
-                other = ", or put rare categories together; no other sampler learns the noise of numbers"
-            raise ValueError(
-                f"sampler={self.name!r} releases matrices, for up to {LARGEST_NUMBERS_SIZE} coefficients, "
-                f"and there are {bounds.n_parameters}: take fewer columns{other}."
-            )
-        check_constant(bounds)
-        if not budget.is_private:
-            raise ValueError(
-                f"sampler={self.name!r} is for a finite epsilon: without privacy take sampler='auto'."
-            )
-        kind: type = ClippedResidualsPlan
-        share: Callable[..., Any] = partial(share_budget, has_intercept=bool(bounds.constant))
-        if isinstance(bounds.family, Poisson):
-            kind, share = ClippedCountsPlan, share_for_counts
-        return plan_clipped_residuals(kind, share, self, bounds, n_samples, budget, n_draws)
-
-    def check(self, plan: Any, target: Any) -> None:
-        """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""
-        check_linear(plan, target, "targets of numbers")
-
-    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
-        """Release what the plan says, and draw given it."""
-        from .release import run_clipped_residuals, run_counts
-
-        run = run_counts if isinstance(plan.bounds.family, Poisson) else run_clipped_residuals
-        return run(plan, target, generator, verbose)
-
-    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
-        """New draws given what was released."""
-        return redrawn(released, n_draws, random_state)
+    has_rounds_of_mixtures = False
+    _wrong_target = "is for responses that are numbers"
+    _checked_targets = "targets of numbers"

@@ -13,8 +13,6 @@ import math
 
 import numpy as np
 
-from ..noise import sensitivity_after_rounding
-
 # Number of angles that are tried. Values between them are allowed for.
 _N_ANGLES = 4097
 # Number of lengths of ``m`` that are tried.
@@ -50,28 +48,6 @@ def joint_mu_squared(family, score, curvature=0.0):
 def joint_multiplier(family, score_multiplier, curvature_multiplier=None):
     """The noise multiplier of a release whose parts have two, the second or None."""
     return joint_mu_squared(family, *_mu_squared_of(score_multiplier, curvature_multiplier)) ** -0.5
-
-
-def noise_factor(family, logit_bound, replaces, multipliers, rounding_inflation, size):
-    """The factor of the noise at a point, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
-
-    Parameters
-    ----------
-    family, logit_bound, replaces
-        As for `joint_mu_squared_at`.
-    multipliers : tuple of float
-        Of a score, and of a curvature or None.
-    rounding_inflation : float
-        Factor of at least 1 on the sensitivity ``b_1 C``, and on ``b_2 C^2``.
-    size : int
-        How many numbers are rounded to a lattice.
-    """
-    parts = _mu_squared_of(*multipliers)
-    mu_at_point = math.sqrt(joint_mu_squared_at(family, logit_bound, replaces, *parts))
-    errors = (rounding_inflation - 1.0) * math.sqrt(sum(parts))
-    return (mu_at_point + errors) / sensitivity_after_rounding(
-        joint_multiplier(family, *multipliers), size
-    )
 
 
 def _mu_squared_of(score_multiplier, curvature_multiplier):

@@ -189,9 +189,9 @@ def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatc
             seen.clear()
             released = Rounds(run, table, np.random.default_rng(1000 * which + seed))
             released.run_rounds()
-            for noisy_sum in released.noisy_sums:
-                sums = [local_sums(part, noisy_sum.reference, noisy_sum.scales) for part in tables]
-                seen.append((noisy_sum.sums, sums, noisy_sum.noise_scale))
+            for each in released.noisy_sums:
+                sums = [local_sums(part, each.reference, each.scales) for part in tables]
+                seen.append((each.noisy_sum.value, sums, each.noisy_sum.noise))
             own.append(sum(log_ratio(*part) for part in seen))
         scores.append(np.array(own))
     audit = audit_separation(*scores)

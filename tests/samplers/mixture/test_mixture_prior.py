@@ -6,7 +6,7 @@ from scipy.stats import dirichlet, gamma, norm, wishart
 
 from skdpbayes.models import MixtureModel
 from skdpbayes.samplers.mixture.plan import statistics_length
-from skdpbayes.samplers.mixture.posterior import ConditionalPosterior, MixtureState
+from skdpbayes.samplers.mixture.posterior import MixtureDensity, MixtureState
 
 KINDS = ["spherical", "diag", "tied", "full"]
 
@@ -72,7 +72,7 @@ def test_the_prior_is_that_of_the_density_by_scipy(rng, kind):
         factors[:] = factors[0]
     at = MixtureState(kind, rng.uniform(20, 50, size=k), 0.3 * rng.normal(size=(k, d)), factors)
     size = k * statistics_length(kind, d)
-    given = ConditionalPosterior(model, at, np.zeros((size, size)), np.zeros(size))
+    given = MixtureDensity(model, at, np.zeros((size, size)), np.zeros(size))
 
     def mapped(u):
         weights, means, precisions = parameters(given, u)

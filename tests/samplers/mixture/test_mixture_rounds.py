@@ -20,6 +20,7 @@ from skdpbayes.samplers.mixture.posterior import (
 )
 from skdpbayes.samplers.mixture.release import Rounds
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
+from skdpbayes.samplers.statistics import requests
 
 KINDS = ["spherical", "diag", "tied", "full"]
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -117,18 +118,18 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         misses.append((noisy - vector) / noise_scale)
         return noisy
 
-    release_vector = release.release_vector
-    monkeypatch.setattr(release, "release_vector", watched)
+    release_vector = requests.release_vector
+    monkeypatch.setattr(requests, "release_vector", watched)
     table = make_mixture(rng.normal(size=(2000, 2)) * 0.3, model)
     for seed in range(20):
         found = Rounds(plan, table, np.random.default_rng(seed))
         found.run_rounds()
-    for noisy_sum, scales, multiplier in zip(
+    for each, scales, multiplier in zip(
         found.noisy_sums, plan.scales, plan.round_multipliers, strict=True
     ):
         expected = math.sqrt(moved) * scales.norm * multiplier
-        assert noisy_sum.noise_scale == pytest.approx(expected, rel=1e-3)
-        assert noisy_sum.noise_scale >= expected
+        assert each.noisy_sum.noise == pytest.approx(expected, rel=1e-3)
+        assert each.noisy_sum.noise >= expected
     misses = np.concatenate(misses)
     assert misses.size > 1000
     assert misses.std() == pytest.approx(1.0, rel=0.1)
@@ -180,9 +181,9 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
             seen.clear()
             released = Rounds(plan, table, np.random.default_rng(1000 * which + seed))
             released.run_rounds()
-            for noisy_sum in released.noisy_sums:
-                sums = [local_sums(part, noisy_sum.reference, noisy_sum.scales) for part in tables]
-                seen.append((noisy_sum.sums, sums, noisy_sum.noise_scale))
+            for each in released.noisy_sums:
+                sums = [local_sums(part, each.reference, each.scales) for part in tables]
+                seen.append((each.noisy_sum.value, sums, each.noisy_sum.noise))
             own.append(
                 sum(
                     np.sum((noisy - second) ** 2 - (noisy - first) ** 2) / (2 * noise**2)

@@ -14,6 +14,7 @@ from skdpbayes.samplers.mixture.posterior import (
     parameters_of_component,
 )
 from skdpbayes.samplers.mixture.statistics import merging_cost, together
+from skdpbayes.samplers.statistics.requests import NoisySum
 
 FAR = np.array([[-4.0, -2.0], [3.0, -3.0], [1.0, 4.0]])
 
@@ -58,7 +59,7 @@ def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_
     scales = Scales(1.0, 0.5, 0.25, 1e9)
     looked = MixtureState("diag", np.array([500.0]), np.zeros((1, 1)), np.ones((1, 1)))
     sums = np.array([510.0, 40.0, 150.0])
-    noisy_sum = NoisyStatistics(looked, scales, sums, noise_scale, np.zeros(3))
+    noisy_sum = NoisyStatistics(looked, scales, NoisySum(sums, noise_scale), np.zeros(3))
     found = []
     for mean, deviation in ((0.0, 1.0), (0.2, 1.1)):
         at = MixtureState("diag", np.array([500.0]), np.array([[mean]]), np.array([[deviation]]))

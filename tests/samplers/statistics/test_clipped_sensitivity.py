@@ -5,14 +5,26 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from releases import Quieter
 
 from skdpbayes.audit import audit_separation
 from skdpbayes.models import LinearModel, Normal, second_moment
-from skdpbayes.models.sums import clipped_sums, reweighted, squares_moment, weighted_moment
+from skdpbayes.models.sums import (
+    clipped_sums,
+    read_together,
+    residuals_of_block,
+    reweighted,
+    squares_moment,
+    weighted_moment,
+)
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
+from skdpbayes.samplers.statistics import requests
 from skdpbayes.samplers.statistics.design import Coordinates
-from skdpbayes.samplers.statistics.release import NormalReleases
+from skdpbayes.samplers.statistics.normal import NormalLikelihood
+from skdpbayes.samplers.statistics.plan import Request
+from skdpbayes.samplers.statistics.release import posterior_of
+from skdpbayes.samplers.statistics.requests import Question, Records
 from skdpbayes.samplers.statistics.sensitivity import FREE_SQUARE_RATIO, residual_mu_squared
 
 FAMILY, LONG = Normal(-2.0, 2.0), np.longdouble
@@ -28,40 +40,40 @@ def table_of(rows, responses, weights=None, **options):
 @pytest.mark.parametrize("constant", [0.0, 0.7])
 @pytest.mark.parametrize("ratio", [1.0, 2.0, 4.0])
 def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(
-    rng, is_sparse, constant, ratio
+    rng, monkeypatch, is_sparse, constant, ratio
 ):
     """Single records of any length, weight and residual, in coordinates that stretch some directions."""
+    monkeypatch.setattr(requests, "release_sum", lambda parts, *_: parts)
     rows = rng.normal(size=(80, 3)) * rng.choice([1e-6, 0.1, 1.0], size=(80, 1))
     weights, responses = 3.0 * rng.random(80), rng.uniform(-3, 3, size=80)
     rows[:20] /= np.linalg.norm(rows[:20], axis=1)[:, None]
     weights[:40] = 3.0
     rows = np.ascontiguousarray(rows)
-    _, target = table_of(
-        sp.csr_matrix(rows) if is_sparse else rows,
-        responses,
-        weights,
-        constant=constant,
-        max_weight=3.0,
-    )
+    rows = sp.csr_matrix(rows) if is_sparse else rows
+    model, target = table_of(rows, responses, weights, constant=constant, max_weight=3.0)
+    plan = ClippedResiduals().plan(model.bounds(), 80, Budget(1.0, 1e-6, "add_or_remove_one"))
+    kinds = ("residuals", "mean_square", "curvature", "meat")
+    asked = [Request.alone(kind, *[1.0] * (1 + (kind == "residuals"))) for kind in kinds]
     length, longest, apart, steepest = 3 + (constant > 0), 0.0, np.zeros(2), np.zeros(2)
     for _ in range(30):
         transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
         norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
         of_matrices = norm * math.sqrt(ratio)
         theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
-        own, twice = (reweighted(target, transform, norm, power, of_matrices) for power in (1, 2))
+        question = Question(transform, np.linalg.solve(transform, theta), clip)
         sums, matrices, squares = [], [], []
         for i in range(80):
-            chosen = own._replace(weights=np.where(np.arange(80) == i, own.weights, 0.0))
-            of_record, _ = clipped_sums(chosen, theta, clip)
             only = target._replace(weights=np.where(np.arange(80) == i, target.weights, 0.0))
-            _, square = clipped_sums(only, theta, clip)
-            assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
-            sums.append(of_record @ transform / (3.0 * norm * clip))
-            matrices.append(weighted_moment(chosen, transform) / (3.0 * of_matrices**2))
-            chosen = twice._replace(weights=np.where(np.arange(80) == i, twice.weights, 0.0))
-            of_record = squares_moment(chosen, theta, clip, transform)
-            squares.append(of_record / (3.0 * of_matrices * clip) ** 2)
+            records = Records(plan, only, rng)
+            records.set_weights(
+                Coordinates(transform, norm, math.hypot(1.0, constant)), of_matrices
+            )
+            parts = [part for own in records.ask(asked, [question] * 4) for part in own]
+            moved = [part.value / part.sensitivity for part in parts]
+            assert 0.0 <= moved[1] <= 1 + 1e-9 and moved[2] == pytest.approx(moved[1])
+            sums.append(moved[0])
+            matrices.append(moved[3])
+            squares.append(moved[4])
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
         for k, found in enumerate((matrices, squares)):
             steepest[k] = max(steepest[k], max(np.linalg.norm(m) for m in found))
@@ -83,6 +95,9 @@ def test_sums_are_those_of_the_definition(rng):
     np.testing.assert_allclose(sums, (weights * psi) @ z, rtol=1e-12)
     assert square == pytest.approx((weights * psi) @ psi)
     assert clipped_sums(target, theta, 0.8, is_weighted=False)[1] == pytest.approx(psi @ psi)
+    reads = [(residuals_of_block, (theta, 0.8, None, each)) for each in (True, False)]
+    expected = [(weights @ psi, weights @ psi**2), (psi.sum(), psi @ psi)]
+    np.testing.assert_allclose(read_together(target, reads), expected, rtol=1e-12)
     transform = rng.normal(size=(4, 4))
     moved = z @ transform
     expected = (moved * weights[:, None]).T @ moved
@@ -183,7 +198,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
 @pytest.mark.nightly
 @pytest.mark.parametrize("constant", [0.0, 0.5])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
+def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation, constant):
     """The likelihood ratio of everything that is released, each given what came before.
 
     Two rows are opposite and have the same residual, which moves every noisy sum by all that there is.
@@ -200,13 +215,21 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
     model, table = table_of(rows, responses, constant=constant)
     tables = [table, table_of(other_rows, other_responses, constant=constant)[1]]
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(20.0, 1e-6, relation))
-    scores = []
+    scores, ask, answers = [], Records.ask, []
+
+    def noted(records, *asked):
+        answers.append((asked, ask(records, *asked)))
+        return answers[-1][1]
+
     for which, table in enumerate(tables):
         found = []
         for seed in range(60):
-            released = NormalReleases(plan, table, np.random.default_rng(1000 * which + seed))
-            released.run_rounds()
-            found.append(log_ratio(released, tables))
+            answers.clear()
+            generator = np.random.default_rng(1000 * which + seed)
+            with monkeypatch.context() as patched:
+                patched.setattr(Records, "ask", noted)
+                _, likelihood = posterior_of(plan, table, NormalLikelihood, generator)
+            found.append(log_ratio(likelihood, answers, tables))
         scores.append(np.array(found))
     audit = audit_separation(*scores)
     assert audit.mu - 2.0 * audit.standard_error <= plan.cost.mu
@@ -214,33 +237,17 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
     assert (plan.wide_clip_multipliers is None) == (constant == 0.0)
 
 
-def log_ratio(released, tables):
+def log_ratio(likelihood, answers, tables):
     """Log likelihood ratio of everything that was released, of two tables."""
-    before = released.coordinates.transform
-    after, total = released.curvature.transform, 0.0
-    matrix, matrix_noise = released.released_curvature
-    own_constant, n_records = released.plan.bounds.constant, released.n_records
-    constant = own_constant or released.plan.bounds.row_norm / 2.0
+    plan, released, total = likelihood.plan, likelihood.released, 0.0
+    constant = plan.bounds.constant or plan.bounds.row_norm / 2.0
     for sign, table in zip((1, -1), tables, strict=True):
         miss = released.moment - second_moment(table, constant)
-        total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
-        own = reweighted(table, before, released.norm, 1, released.matrix_norm)
-        total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
-        if released.meat is not None:
-            squares, squares_noise = released.meat
-            point, clip = released.noisy_sums[-1][:2]
-            found = squares_moment(own, after @ point, clip, after)
-            total -= sign * np.sum((squares - found) ** 2) / (2 * squares_noise**2)
-        for point, clip, value, noise in released.noisy_sums:
-            found = clipped_sums(own, after @ point, clip)[0] @ after
-            total -= sign * np.sum((value - found) ** 2) / (2 * noise**2)
-        for point, clip, value, noise in released.mean_squares:
-            square = clipped_sums(table, after @ point, clip)[1] / n_records
-            total -= sign * (value - square) ** 2 / (2 * noise**2)
-        if released.heavy_tails is not None:
-            point, clip, *found = released.heavy_tails
-            sums, square = clipped_sums(table, after @ point, clip)
-            own = sums[-1] / own_constant / n_records, square / n_records
-            for k in range(2):
-                total -= sign * (found[2 * k] - own[k]) ** 2 / (2 * found[2 * k + 1] ** 2)
+        total -= sign * np.sum(miss**2) / (2 * released.noise**2)
+        exact = Records(plan, table, Quieter(np.random.default_rng(0), 0.0))
+        exact.set_weights(likelihood.coordinates, likelihood.matrix_norm)
+        for asked, answer in answers:
+            for noisy, own in zip(sum(answer, ()), sum(exact.ask(*asked), ()), strict=True):
+                miss = np.sum((noisy.value - own.value) ** 2)
+                total -= sign * miss / (2 * noisy.noise**2)
     return total

@@ -18,7 +18,10 @@ from skdpbayes.samplers import Auto, ClippedResiduals
 from skdpbayes.samplers.base import run_plan
 from skdpbayes.samplers.statistics import dispersion as table
 from skdpbayes.samplers.statistics import poisson
+from skdpbayes.samplers.statistics.curvature import curvature_given, moment_given, rescaled_to
 from skdpbayes.samplers.statistics.dispersion import (
+    best_count_clip,
+    centre_for,
     clipped_count,
     count_edges,
     counts_seen,
@@ -30,18 +33,11 @@ from skdpbayes.samplers.statistics.dispersion import (
     tabulated,
 )
 from skdpbayes.samplers.statistics.hmc import draw
-from skdpbayes.samplers.statistics.poisson import (
-    CountPopulation,
-    PosteriorState,
-    best_count_clip,
-    centre_for,
-    counted,
-    curvature_given,
-    moment_given,
-    rescaled_to,
-)
-from skdpbayes.samplers.statistics.prior import Group, Prior
-from skdpbayes.samplers.statistics.release import NoisyCountSum, PoissonReleases
+from skdpbayes.samplers.statistics.poisson import PoissonLikelihood
+from skdpbayes.samplers.statistics.population import CountPopulation, counted
+from skdpbayes.samplers.statistics.prior import Group, Prior, growth_of
+from skdpbayes.samplers.statistics.release import released_design
+from skdpbayes.samplers.statistics.requests import NoisySum, Records
 
 # Laws
 
@@ -88,14 +84,14 @@ def test_tables_are_the_law_and_their_slopes_its_derivatives(rng):
     found, slopes = looked_up(at, logits[None], tables[None])
     exact, _ = clipped_count(np.exp(at), np.exp(logits), clip, 1.4, 20.0)
     inside = np.abs(at - logits) <= table.LARGEST_LOGIT
-    assert np.max(np.abs(found[:, 0] - exact)[inside]) < 4e-3 * clip
+    assert np.max(np.abs(found[0] - exact)[inside]) < 4e-3 * clip
     far = at > logits + table.LARGEST_LOGIT + 0.2
-    assert np.all(slopes[:, 0][far] == 0.0) and np.max(np.abs(found[:, 0] - exact)[far]) < 0.02
+    assert np.all(slopes[0][far] == 0.0) and np.max(np.abs(found[0] - exact)[far]) < 0.02
     step = 1e-6
     ahead, behind = (looked_up(at + s, logits[None], tables[None])[0] for s in (step, -step))
     smooth = np.abs(np.abs(at - logits) - table.LARGEST_LOGIT) > 0.01
-    change = ((ahead - behind) / (2 * step))[:, 0]
-    np.testing.assert_allclose(slopes[:, 0][smooth], change[smooth], atol=1e-6)
+    change = ((ahead - behind) / (2 * step))[0]
+    np.testing.assert_allclose(slopes[0][smooth], change[smooth], atol=1e-6)
 
 
 @pytest.mark.parametrize("clip, dispersion", [(1.0, 1.0), (2.7, 1.0), (1.3, 2.5), (40.0, 1.0)])
@@ -255,19 +251,18 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     rows[:, -1] = 1.0
     population = CountPopulation(rows, np.ones(400), np.zeros(400), n / 400, 20.0, 40.0)
     truth = 0.3 * rng.normal(size=length)
-    given = PosteriorState.__new__(PosteriorState)
+    given = PoissonLikelihood.__new__(PoissonLikelihood)
     fields = dict(
         synthetic_design=population,
+        n_records=n,
         transform=np.eye(length),
-        constant=1.0,
         prior=Prior((Group.learnt(np.eye(length), length),)),
+        growth=growth_of(0.0, 1, np.eye(length)),
         scales=np.ones(1),
         dispersion=poisson.PRIOR_DISPERSION,
         noisy_sums=[],
-        settled=None,
         _tables={},
         start=truth,
-        unknown=1e-3 * np.eye(length),
         curvature=curvature_given(population.curvature(truth), 1e-3 * np.eye(length)),
     )
     vars(given).update({**fields, **changed})
@@ -275,18 +270,16 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         point = truth + 0.5 ** (k + 1) * rng.normal(size=length)
         means, centre = np.exp(population.logits(truth)), centre_for(clip, 1.3, 20.0)
         centres = centre(population.logits(point))
-        value, square = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
+        value, _ = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
         sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
-        given.noisy_sums.append(
-            NoisyCountSum(point, clip, centre, sums, noise * clip, square.mean(), 0.01)
-        )
+        given.noisy_sums.append(NoisySum(sums, noise * clip, point, clip, centre))
     return given, truth
 
 
 def test_gradients_are_derivatives(rng):
-    surrogate = some_beliefs(rng)[0].surrogate()
-    points, step = surrogate.start + 0.2 * rng.normal(size=(3, 3)), 1e-5
-    for of_point in (surrogate.energy, surrogate.potential):
+    density = some_beliefs(rng)[0].density()
+    points, step = density.start + 0.2 * rng.normal(size=(3, 3)), 1e-5
+    for of_point in (density.negative_log_likelihood, density.potential):
         _, gradient = of_point(points)
         change = [
             (of_point(points + step * unit)[0] - of_point(points - step * unit)[0]) / (2 * step)
@@ -300,8 +293,8 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     given, truth = some_beliefs(
         rng, noise=1e-9, dispersion=poisson.PRIOR_DISPERSION._replace(sd=1e-9)
     )
-    population, surrogate = given.synthetic_design, given.surrogate()
-    mean, _ = population.seen(truth[None], surrogate.centres, surrogate.tables)
+    population, density = given.synthetic_design, given.density()
+    mean, _ = population.seen(truth[None], density.centres, density.tables)
     copies = int(population.size * 2)  # Half a record is no record.
     found = []
     for _ in range(1500):
@@ -314,7 +307,7 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
         found.append(noisy_sums)
     found = np.array(found) / 2.0
     error = found.std(axis=0) / math.sqrt(len(found))
-    assert np.max(np.abs(found.mean(axis=0) - mean[0]) / error) < 5.0
+    assert np.max(np.abs(found.mean(axis=0) - mean[:, 0]) / error) < 5.0
     # Noise and what rows may change are left out.
     turned = np.sqrt(2.0) * (found - found.mean(axis=0)) @ given.curvature.basis
     blocks, own = given._blocks(given.noisy_sums), []
@@ -323,23 +316,24 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
         own.append(
             population.size * 400 * given._leaning(noisy_sum.clip, centres) @ given.curvature.basis
         )
-    blocks = blocks - np.einsum("ki,li->ikl", np.array(own), np.array(own))
-    seen = np.einsum("bki,bli->ikl", turned, turned) / len(turned)
+    blocks = blocks - np.einsum("ki,li->kli", np.array(own), np.array(own))
+    seen = np.einsum("bki,bli->kli", turned, turned) / len(turned)
     for i in range(3):
-        np.testing.assert_allclose(blocks[i], seen[i], rtol=0.25, atol=0.1 * seen[i].max())
+        own = seen[..., i]
+        np.testing.assert_allclose(blocks[..., i], own, rtol=0.25, atol=0.1 * own.max())
 
 
 def test_draws_follow_the_density(rng):
     """Of one coefficient, with noise that is known, against quadrature."""
     given, _ = some_beliefs(rng, length=1, noise=30.0)
-    surrogate = given.surrogate()
-    grid = surrogate.start + np.linspace(-1.5, 1.5, 4001)[:, None]
-    energy, _ = surrogate.energy(grid)
+    density = given.density()
+    grid = density.start + np.linspace(-1.5, 1.5, 4001)[:, None]
+    energy = density.negative_log_likelihood(grid)[0] + density.prior.energy(grid)
     weights = np.exp(energy.min() - energy)
     weights /= weights.sum()
     mean = weights @ grid[:, 0]
     deviation = math.sqrt(weights @ (grid[:, 0] - mean) ** 2)
-    draws = draw(surrogate, 10_000, 0)[:, 0]
+    draws = draw(density, 10_000, 0)[0][:, 0]
     assert abs(draws.mean() - mean) < 0.1 * deviation
     assert math.isclose(draws.std(), deviation, rel_tol=0.1)
 
@@ -349,11 +343,11 @@ def test_draws_follow_the_density(rng):
 def test_with_much_budget_it_is_the_posterior_by_quadrature(rate):
     """One coefficient, no intercept, Poisson's likelihood on a grid: a wrong temperature would show."""
     rng, n = np.random.default_rng(1), 5000
-    rows = np.sign(rng.normal(size=(n, 1))) * rng.uniform(0.5, 1.0, size=(n, 1))
+    rows = rng.uniform(-1.0, 1.0, size=(n, 1))
     offsets = np.full(n, math.log(rate))
     counts = rng.poisson(rate * np.exp(0.3 * rows[:, 0]))
     model = LinearModel(family=Poisson(20.0), n_features=1, norm=1.0, constant=0.0, prior_scale=1.0)
-    plan = ClippedResiduals().plan(model.bounds(), n, Budget(2000.0, 1e-6))
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(2000.0, 1e-6), n_draws=4000)
     target = model.target(rows, counts, None, offsets)
     draws = run_plan(target, plan, 0, 0).draws[:, 0]
     grid = np.linspace(-0.5, 1.0, 3001)
@@ -364,7 +358,7 @@ def test_with_much_budget_it_is_the_posterior_by_quadrature(rate):
     deviation = math.sqrt(p @ (grid - mean) ** 2)
     # Clips leave out a little, and so do rows that are not normal.
     assert abs(draws.mean() - mean) < 0.6 * deviation
-    assert math.isclose(draws.std(), deviation, rel_tol=0.25)
+    assert math.isclose(draws.std(), deviation, rel_tol=0.15)
 
 
 # Fits
@@ -449,14 +443,14 @@ def test_intervals_cover_where_columns_decay(epsilon, rate):
 @pytest.mark.nightly
 def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
-    exact = PosteriorState._blocks
+    exact = PoissonLikelihood._blocks
 
     def without_noise(self, noisy_sums):
         return exact(
             self, [noisy_sum._replace(noise=0.1 * noisy_sum.noise) for noisy_sum in noisy_sums]
         )
 
-    monkeypatch.setattr(PosteriorState, "_blocks", without_noise)
+    monkeypatch.setattr(PoissonLikelihood, "_blocks", without_noise)
     assert coverage(8, 5000, 4, 0.3) < 0.7
 
 
@@ -508,9 +502,15 @@ def test_rows_have_the_posterior_moments_where_noise_hides_columns(epsilon):
     target = model.target(rows, counts)
     off = []
     for seed in range(4):
-        released = PoissonReleases(plan, target, np.random.default_rng(seed))
-        given = released.state
-        matrix = weighted_moment(released.target, given.transform) / n
+        records = Records(plan, target, np.random.default_rng(seed))
+        (moment,), requests, *_ = plan.rounds
+        released = released_design(plan, records.second_moment(moment))
+        given = PoissonLikelihood(plan, released, target.prior_precision)
+        records.set_weights(given.coordinates, given.matrix_norm)
+        answers = records.ask(requests, [given.question(request) for request in requests])
+        for request, sums in zip(requests, answers, strict=True):
+            given.learn(request, *sums)
+        matrix = weighted_moment(records.weighted, given.transform) / n
         curvature = given.curvature
         scale = np.trace(given.synthetic_design.curvature(given.start)) / np.trace(
             given.synthetic_design.moment

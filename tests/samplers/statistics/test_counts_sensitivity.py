@@ -13,9 +13,10 @@ from skdpbayes.privacy import Budget
 from skdpbayes.privacy.rounding import UNIT_ROUNDOFF
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.design import Coordinates
-from skdpbayes.samplers.statistics.dispersion import count_edges, exposure_edges
-from skdpbayes.samplers.statistics.poisson import FIRST_NODE, PosteriorState, centre_for
-from skdpbayes.samplers.statistics.release import PoissonReleases
+from skdpbayes.samplers.statistics.dispersion import centre_for, count_edges, exposure_edges
+from skdpbayes.samplers.statistics.poisson import PoissonLikelihood
+from skdpbayes.samplers.statistics.release import posterior_of
+from skdpbayes.samplers.statistics.requests import Question, Records
 from skdpbayes.samplers.statistics.sensitivity import FREE_SQUARE_RATIO
 
 LARGEST = 9.0
@@ -112,8 +113,8 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     transform = np.linalg.qr(rng.normal(size=(4, 4)))[0] * np.geomspace(1.0, 300.0, 4)
     theta = far * rng.normal(size=4)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(1.0, 1e-6))
-    released = PoissonReleases.__new__(PoissonReleases)
-    released.coordinates = Coordinates(transform, 1.5, float(np.hypot(1.0, 0.7)))
+    records = Records(plan, target, rng)
+    records.coordinates = Coordinates(transform, 1.5, float(np.hypot(1.0, 0.7)))
     own = reweighted(target, transform, 1.5)
     z = np.hstack([rows.astype(LONG) * target.scale[:, None], np.full((n, 1), LONG(0.7))])
     moved = z @ transform.astype(LONG)
@@ -127,15 +128,15 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     subtracted = values[place - 1] + share * (values[place] - values[place - 1])
     psi = np.clip(np.minimum(counts, LARGEST) - subtracted, -LONG(clip), LONG(clip))
     found = clipped_sums(own, theta, clip, is_weighted=False, centre=centre)
-    reach = released._rounding_bound(theta, max(-FIRST_NODE, centre.nodes[-1]))
-    reach *= max(centre.largest, LARGEST) / clip
-    room = released.coordinates.inflation_within(plan, reach) - 1.0
+    point = np.linalg.solve(transform, theta)
+    reach = records._reach(Question(transform, point, clip, centre))
+    room = records._inflation(reach) - 1.0
     error = np.linalg.norm((found[0] @ transform - (v * psi) @ moved).astype(float))
     assert 0 < error <= 0.5 * room * 1.5 * clip
     assert abs(float(found[1] - psi @ psi)) <= 0.5 * room * clip**2
     matrix = weighted_moment(own, transform)
     exact = (moved * v[:, None]).T @ moved
-    room = released.coordinates.inflation_within(plan, 0.0) - 1.0
+    room = records._inflation(0.0) - 1.0
     error = np.linalg.norm((matrix - exact).astype(float))
     assert UNIT_ROUNDOFF < error <= 0.5 * room * 1.5**2
 
@@ -168,8 +169,9 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation,
     Two rows are opposite, and both have a count of 0 where others have the maximum, or one is left out.
     Points and clips are fixed here: what they follow from takes time, and reads what is released only.
     """
-    monkeypatch.setattr(PosteriorState, "learn", lambda self, rounds: None)
-    monkeypatch.setattr(PosteriorState, "clip", lambda self, reach: 1.5)
+    monkeypatch.setattr(PoissonLikelihood, "settle", lambda self, rounds=None: None)
+    monkeypatch.setattr(PoissonLikelihood, "_dispersion", lambda self: self.dispersion)
+    monkeypatch.setattr(PoissonLikelihood, "next_clip", lambda self, reach: 1.5)
     tables, plan = two_tables(relation, exposed)
     scores = [
         np.array([scored(plan, table, tables, 10_000 * which + seed) for seed in range(100)])
@@ -209,27 +211,21 @@ def two_tables(relation, exposed, n=30):
 
 def scored(plan, table, tables, seed):
     """Log likelihood ratio of everything that is released of a table, of two."""
-    released = PoissonReleases(plan, table, np.random.default_rng(seed))
-    released.run_rounds()
-    transform, n_records, found = released.coordinates.transform, released.n_records, 0.0
-    matrix, matrix_noise = released.released_curvature
+    given = posterior_of(plan, table, PoissonLikelihood, np.random.default_rng(seed))[1]
+    transform, n_records, found = given.transform, given.n_records, 0.0
     constant = plan.bounds.row_norm / 2.0
     for sign, one in zip((1, -1), tables, strict=True):
-        own = reweighted(one, transform, released.norm)
-        parts = [(released.moment - second_moment(one, constant), released.moment_noise)]
-        parts.append((matrix - weighted_moment(own, transform), matrix_noise))
+        own = reweighted(one, transform, given.coordinates.norm)
+        parts = [(given.released, second_moment(one, constant))]
+        parts.append((given.matrix, weighted_moment(own, transform)))
         bins = binned(one, count_edges(LARGEST), exposure_edges())
-        for values, exact in zip(released.histograms, bins, strict=False):
-            parts.append((values - exact, released.histogram_noise))
-        for noisy_sum in released.state.noisy_sums:
-            theta = transform @ noisy_sum.point
-            value = clipped_sums(own, theta, noisy_sum.clip, centre=noisy_sum.centre)[0] @ transform
-            square = (
-                clipped_sums(one, theta, noisy_sum.clip, centre=noisy_sum.centre)[1] / n_records
-            )
-            parts += [
-                (noisy_sum.value - value, noisy_sum.noise),
-                (noisy_sum.square - square, noisy_sum.square_noise),
-            ]
-        found -= sign * sum(np.sum(miss**2) / (2.0 * noise**2) for miss, noise in parts)
+        parts += [pair for pair in zip(given.histograms, bins, strict=False) if pair[0] is not None]
+        for noisy_sum, square in zip(given.noisy_sums, given.squares, strict=True):
+            at = transform @ noisy_sum.point, noisy_sum.clip
+            value = clipped_sums(own, *at, centre=noisy_sum.centre)[0] @ transform
+            parts.append((noisy_sum, value))
+            parts.append((square, clipped_sums(one, *at, centre=square.centre)[1] / n_records))
+        found -= sign * sum(
+            np.sum((noisy[0] - exact) ** 2) / (2.0 * noisy[1] ** 2) for noisy, exact in parts
+        )
     return found

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianRidge
-from skdpbayes.samplers.statistics.design import Design
-from skdpbayes.samplers.statistics.normal import (
+from skdpbayes.samplers.statistics.curvature import (
     _PRIOR_SQUARED_SIZE,
     _PRIOR_SQUARED_SIZE_IF_HIDDEN,
     Curvature,
@@ -16,6 +15,7 @@ from skdpbayes.samplers.statistics.normal import (
     combined,
     denoised_eigenvalues,
 )
+from skdpbayes.samplers.statistics.design import Design
 
 
 def with_noise(matrix, deviation, rng):

@@ -6,10 +6,12 @@ from noise_aware_tables import a_plan, labels_of, variances_of
 from scipy.stats import multivariate_normal, norm
 
 from skdpbayes.models.families import classifier
-from skdpbayes.models.sums import weighted_scores
+from skdpbayes.models.sums import reweighted, weighted_scores
 from skdpbayes.samplers.statistics import logistic as module
-from skdpbayes.samplers.statistics.logistic import Population, estimate_discrepancy
-from skdpbayes.samplers.statistics.release import LogisticReleases, NoisyValue
+from skdpbayes.samplers.statistics.logistic import LogisticLikelihood, estimate_discrepancy
+from skdpbayes.samplers.statistics.population import Population
+from skdpbayes.samplers.statistics.release import posterior_of
+from skdpbayes.samplers.statistics.requests import NoisySum
 
 # How many noisy sums there are, and which have a curvature.
 RELEASES = [(1, ()), (3, ()), (3, (1,)), (4, (0, 2))]
@@ -65,13 +67,13 @@ def releases_of(rng, population, matrix, size, n_sums, curved, noise):
         f, slope = population.change(point[None])[0], population.curvature(point)
         own = noise * rng.uniform(0.5, 2.0)
         errors = np.hypot(own, np.sqrt(variance)) * rng.normal(size=n)
-        noisy_sums.append(NoisyValue(point, f + matrix @ f + errors, own))
+        noisy_sums.append(NoisySum(f + matrix @ f + errors, own, point))
         if k in curved:
             half = np.tril(rng.normal(size=(n, n)), -1) / np.sqrt(2.0)
             errors = 2.0 * own * (half + half.T + np.diag(rng.normal(size=n)))
             changed = changes_of_curvature(population, point, points[-1], size)
             errors += np.sqrt(changed) * rng.normal(size=(n, n))
-            curvatures.append(NoisyValue(point, slope + matrix @ slope + errors, 2.0 * own))
+            curvatures.append(NoisySum(slope + matrix @ slope + errors, 2.0 * own, point))
     return noisy_sums, curvatures
 
 
@@ -80,13 +82,13 @@ def dense(population, noisy_sums, curvatures, at, size, doubts=0.0):
     squares = squares_of(population)
     n = squares.size
     designs, values, variances = [], [], []
-    for point, value, noise in noisy_sums:
+    for value, noise, point, *_ in noisy_sums:
         f = population.change(point[None])[0]
         designs.append(np.kron(np.eye(n), f))
         values.append(value - f)
         changed = changes(population, point[None], at, size)[0]
         variances.append(np.full(n, noise**2 + changed))
-    for point, value, noise in curvatures:
+    for value, noise, point, *_ in curvatures:
         slope = population.curvature(point)
         designs.append(np.kron(np.eye(n), slope.T))
         values.append((value - slope).ravel())
@@ -191,7 +193,7 @@ def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
     population = a_population(rng, 2, 3)
     rows = population.rows * np.array([1.0, 1.0, 0.0])
     population = Population(population.family, rows, population.weights, population.size)
-    noisy_sums = [NoisyValue(u, population.change(u[None])[0] + 1.0, 1.0) for u in np.eye(3)]
+    noisy_sums = [NoisySum(population.change(u[None])[0] + 1.0, 1.0, u) for u in np.eye(3)]
     found = estimate_discrepancy(population, noisy_sums, [], np.ones(3))
     assert np.isfinite(found.mean).all()
     assert np.isfinite(variances_of(found, population.change(np.eye(3)))).all()
@@ -259,22 +261,23 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         rows = a_table(rng, 4000)
         labels = labels_of(rng, rows, 4.0 * rng.normal(size=4))
         target, bounds = make_target(rows, labels, prior_scale=4.0)
-        found = LogisticReleases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
-        found.run_rounds()
+        plan, generator = a_plan(bounds, 4000, 1.0), np.random.default_rng(seed)
+        _, found = posterior_of(plan, target, LogisticLikelihood, generator)
         found.noisy_sums = [
             noisy_sum._replace(noise=told * noisy_sum.noise) for noisy_sum in found.noisy_sums
         ]
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]
-        given = found.surrogate()
+        given = found.density()
         u = given.start + rng.normal(size=(5, 4)) / np.sqrt(np.diag(given.information(given.start)))
         f = given.synthetic_design.change(u)
         believed = f + f @ given.score_discrepancy.mean.T
         transform, family = found.coordinates.transform, found.family
+        own = reweighted(target, transform, found.coordinates.norm)
         for point, one, variance in zip(
             u, believed, variances_of(given.score_discrepancy, f), strict=True
         ):
             theta = (transform @ point)[None]
-            score, _ = weighted_scores(found.target, family, theta, curvature=False)
+            score, _ = weighted_scores(own, family, theta, curvature=False)
             misses.append(np.mean((one - score[0] @ transform) ** 2 / variance))
     return np.mean(misses)
 

@@ -16,9 +16,11 @@ from skdpbayes.models.sums import record_weights, weighted_scores, weighted_sums
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware, resolve_sampler, sample
 from skdpbayes.samplers.noise import release_vector
-from skdpbayes.samplers.statistics import release as releases_module
+from skdpbayes.samplers.statistics import requests as module
 from skdpbayes.samplers.statistics.design import Coordinates
-from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics.logistic import LogisticLikelihood
+from skdpbayes.samplers.statistics.release import posterior_of
+from skdpbayes.samplers.statistics.requests import Records
 from skdpbayes.samplers.statistics.sensitivity import joint_mu_squared_at
 
 # What it costs
@@ -146,19 +148,18 @@ def test_curvatures_are_the_same_whenever_they_are_transformed(make_target, n_cl
     rows, labels = unit_rows(rng, 500, 3), np.arange(500) % n_classes
     target, bounds = make_target(rows, labels, n_classes=n_classes, intercept_scaling=0.5)
     plan = NoiseAware().plan(bounds, 500, Budget(1.0, 1e-6))
-    found, rooms = LogisticReleases(plan, target, rng), []
-    theta = rng.normal(size=(found.family.n_blocks, 4))
-    score, matrix, room = found._sums(theta, True)
-    rooms.append(room)
-    monkeypatch.setattr(releases_module, "_EARLY_SUM_INFLATION", 1.0)
-    late_score, late, room = found._sums(theta, True)
-    rooms.append(room)
+    _, likelihood = posterior_of(plan, target, LogisticLikelihood, rng)
+    at, records = likelihood.coordinates, Records(plan, target, rng)
+    records.set_weights(at)
+    theta = rng.normal(size=(records.family.n_blocks, 4))
+    score, matrix, room = records._score(at.transform, theta, True)
+    monkeypatch.setattr(module, "_EARLY_SUM_INFLATION", 1.0)
+    late_score, late, late_room = records._score(at.transform, theta, True)
     np.testing.assert_allclose(score, late_score, rtol=1e-12)
     np.testing.assert_allclose(matrix, late, rtol=1e-9, atol=1e-9 * np.abs(late).max())
-    at = found.coordinates
-    assert rooms[0] == max(rooms[1], at.inflation(plan, theta, power=2)) > 1.0
+    assert room == max(late_room, at.inflation(plan, theta, power=2)) > 1.0
     # Where it is not wanted, there is nothing to allow for.
-    assert found._sums(theta, False)[1:] == (None, rooms[1])
+    assert records._score(at.transform, theta, False)[1:] == (None, late_room)
 
 
 @pytest.mark.parametrize("relation, moved", [("replace_one", 2), ("add_or_remove_one", 1)])
@@ -173,15 +174,14 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         unit_rows(rng, 500, 3), labels, n_classes=n_classes, intercept_scaling=constant
     )
     plan = a_plan(bounds, 500, 1.0, relation)
-    found = LogisticReleases(plan, target, np.random.default_rng(0))
-    found.run_rounds()
+    _, found = posterior_of(plan, target, LogisticLikelihood, np.random.default_rng(0))
     norm = found.coordinates.norm
     # Nothing is known of labels, so that their sum is charged in full.
     score, slope = (0.5, 0.25) if n_classes == 2 else (math.sqrt(2.0 / 3.0), 0.5)
     expected = moved * score * norm * plan.label_multiplier
-    assert expected < found.label_sum_noise < (1.0 + 1e-4) * expected
+    assert expected < found.label_sum.noise < (1.0 + 1e-4) * expected
     scores = moved * score * norm * np.array(plan.score_multipliers)
-    factors = np.array([noise for _, _, noise in found.noisy_sums]) / scores
+    factors = np.array([noisy_sum.noise for noisy_sum in found.noisy_sums]) / scores
     squares = []
     for noisy_sum, *pair in zip(
         found.noisy_sums, plan.score_multipliers, plan.curvature_multipliers, strict=True
@@ -196,11 +196,11 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     assert (factors[alone] < 0.9).any() and (factors <= 1.0 + 1e-4).all()
     multipliers = np.array([value for value in plan.curvature_multipliers if value])
     curvatures = math.sqrt(moved) * slope * norm**2 * multipliers
-    found_factors = np.array([noise for _, _, noise in found.curvatures]) / curvatures
+    found_factors = np.array([noisy_sum.noise for noisy_sum in found.curvatures]) / curvatures
     np.testing.assert_allclose(found_factors, factors[np.logical_not(alone)], rtol=1e-12)
     square = 1.0 + (constant or 0.5) ** 2
     expected = math.sqrt(moved) * square * plan.moment_multiplier
-    assert found.moment_noise == pytest.approx(expected, rel=1e-4)
+    assert found.released.noise == pytest.approx(expected, rel=1e-4)
     released = release_vector(np.zeros(100_000), 0.7, rng)
     assert released.std() == pytest.approx(0.7, rel=0.02)
 
@@ -208,7 +208,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"row_norm": None}, "logistic regression"),
+        ({"row_norm": None}, "linear models"),
         ({"n_parameters": 513}, "513"),
         ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, "210"),
     ],
@@ -346,7 +346,7 @@ def test_other_targets_are_refused(rng):
 
     bounds = TargetBounds(2, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     plan = a_plan(bounds, 50, relation="add_or_remove_one")
-    with pytest.raises(ValueError, match="package's own logistic targets"):
+    with pytest.raises(ValueError, match="package's own linear models' targets"):
         plan.sampler.check(plan, Rows(1.0))
 
 
@@ -371,12 +371,14 @@ def test_errors_of_a_score_are_those_of_a_gradient(rng, make_target):
         target, bounds = make_target(
             unit_rows(rng, 50, 3), np.arange(50) % 3 % n_classes, n_classes=n_classes
         )
-        found = LogisticReleases(a_plan(bounds, 50), target, rng)
-        theta = rng.normal(size=(found.family.n_blocks, 3))
-        of_gradient = found.coordinates.inflation(found.plan, theta) - 1.0
-        assert found._rounding_inflation(theta) - 1.0 == pytest.approx(
-            grown * of_gradient, rel=1e-6
-        )
+        plan = a_plan(bounds, 50)
+        _, likelihood = posterior_of(plan, target, LogisticLikelihood, rng)
+        at, records = likelihood.coordinates, Records(plan, target, rng)
+        records.set_weights(at)
+        theta = rng.normal(size=(records.family.n_blocks, 3))
+        of_gradient = at.inflation(plan, theta) - 1.0
+        of_score = records._inflation_of_scores(theta) - 1.0
+        assert of_score == pytest.approx(grown * of_gradient, rel=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -387,14 +389,15 @@ def test_labels_are_read_once(rng, make_target, n_classes):
     for labels in (np.arange(40) % n_classes, np.arange(40) // 7 % n_classes):
         target, bounds = make_target(rows, labels, n_classes=n_classes)
         sums.append(weighted_scores(target, family, theta, np.eye(3)))
-        found = LogisticReleases(a_plan(bounds, 40, 1e6), target, np.random.default_rng(0))
-        found.release_label_sum()
+        plan = a_plan(bounds, 40, 1e6)
+        _, found = posterior_of(plan, target, LogisticLikelihood, np.random.default_rng(0))
         z = rows @ found.coordinates.transform
         v = np.minimum(1.0, found.coordinates.norm**2 / np.sum(z**2, axis=1))
         unit = (np.eye(n_classes) - 1.0 / n_classes) @ family.contrasts
         expected = np.einsum("n,na,ni->ai", v, unit[labels], z).ravel()
-        np.testing.assert_allclose(found.label_sum, expected, atol=6.0 * found.label_sum_noise)
-        assert found.label_sum_noise < 0.1
+        label_sum, noise = found.label_sum[:2]
+        np.testing.assert_allclose(label_sum, expected, atol=6.0 * noise)
+        assert noise < 0.1
     for one, other in zip(*sums, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -7,7 +7,8 @@ from noise_aware_tables import a_plan
 from skdpbayes.audit import audit_separation
 from skdpbayes.models import second_moment
 from skdpbayes.models.sums import reweighted, weighted_scores, weighted_sums
-from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics.logistic import LogisticLikelihood
+from skdpbayes.samplers.statistics.release import posterior_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,8 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation,
     for which, table in enumerate(tables):
         found = []
         for seed in range(60):
-            released = LogisticReleases(plan, table, np.random.default_rng(1000 * which + seed))
-            released.run_rounds()
+            generator = np.random.default_rng(1000 * which + seed)
+            _, released = posterior_of(plan, table, LogisticLikelihood, generator)
             found.append(log_ratio(released, tables))
         scores.append(np.array(found))
     audit = audit_separation(*scores)
@@ -55,18 +56,19 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation,
 
 def log_ratio(released, tables):
     """Log likelihood ratio of everything that was released, of two tables."""
-    family, (transform, norm) = released.family, released._whitening_and_norm
+    family, transform = released.family, released.coordinates.transform
+    moment, moment_noise = released.released[:2]
     constant = released.plan.bounds.row_norm / 2.0
     zero, total = np.zeros((family.n_blocks, len(transform))), 0.0
     for sign, table in zip((1, -1), tables, strict=True):
-        miss = released.moment - second_moment(table, constant)
-        total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
-        own = reweighted(table, transform, norm)
+        miss = moment - second_moment(table, constant)
+        total -= sign * np.sum(miss**2) / (2 * moment_noise**2)
+        own = reweighted(table, transform, released.coordinates.norm)
         gradient, _ = weighted_sums(own, family, None, zero, curvature=False)
-        miss = released.label_sum + (gradient @ transform).ravel()
-        total -= sign * np.sum(miss**2) / (2 * released.label_sum_noise**2)
+        miss = released.label_sum.value + (gradient @ transform).ravel()
+        total -= sign * np.sum(miss**2) / (2 * released.label_sum.noise**2)
         for noisy_sums, which in ((released.noisy_sums, 0), (released.curvatures, 1)):
-            for point, value, noise in noisy_sums:
+            for value, noise, point, *_ in noisy_sums:
                 theta = point.reshape(family.n_blocks, -1) @ transform.T
                 found = weighted_scores(own, family, theta, transform)[which]
                 found = found if which else (found @ transform).ravel()

@@ -8,8 +8,8 @@ import pytest
 from noise_aware_tables import PRIOR_SCALE, labels_of, uniform_table, unit_rows
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.statistics import logistic, release
-from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics import logistic
+from skdpbayes.samplers.statistics.logistic import LogisticLikelihood
 
 # Parameters drawn from the prior
 
@@ -65,20 +65,12 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes, repetiti
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The test above, on 80 tables, can fail: draws told another noise cover too rarely, or always."""
-    surrogate_of = LogisticReleases.surrogate
+    learn = LogisticLikelihood.learn
 
-    def deluded(self):
-        noisy_sums, curvatures, noise = self.noisy_sums, self.curvatures, self.label_sum_noise
-        self.noisy_sums, self.curvatures = (
-            [each._replace(noise=factor * each.noise) for each in part]
-            for part in (noisy_sums, curvatures)
-        )
-        self.label_sum_noise = factor * noise
-        found = surrogate_of(self)
-        self.noisy_sums, self.curvatures, self.label_sum_noise = noisy_sums, curvatures, noise
-        return found
+    def deluded(self, request, *sums):
+        learn(self, request, *(each._replace(noise=factor * each.noise) for each in sums))
 
-    monkeypatch.setattr(LogisticReleases, "surrogate", deluded)
+    monkeypatch.setattr(LogisticLikelihood, "learn", deluded)
     found = covered(2000, 4, 1.0, 36)
     assert found < 0.85 if factor < 1 else found > 0.95
 
@@ -171,7 +163,7 @@ def test_a_learnt_scale_costs_little_width_where_the_default_is_right():
 
 def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
     """A misfit that is all noise, of whose size it is a sign, hides what labels tell."""
-    learn = release.estimate_discrepancy
+    learn = logistic.estimate_discrepancy
 
     def deluded(population, noisy_sums, curvatures, *others):
         told = (
@@ -180,7 +172,7 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
         return learn(population, *told, *others)
 
     _, width = intervals(3.0, 2, d=20)
-    monkeypatch.setattr(release, "estimate_discrepancy", deluded)
+    monkeypatch.setattr(logistic, "estimate_discrepancy", deluded)
     assert intervals(3.0, 2, d=20)[1] > 1.7 * width
 
 

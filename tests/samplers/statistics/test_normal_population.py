@@ -10,9 +10,9 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skdpbayes.models.families import classifier
-from skdpbayes.samplers.statistics import logistic as module
+from skdpbayes.samplers.statistics import population as module
 from skdpbayes.samplers.statistics.design import Design, with_constant
-from skdpbayes.samplers.statistics.logistic import (
+from skdpbayes.samplers.statistics.population import (
     NormalPopulation,
     Population,
     moment_matched_sample,

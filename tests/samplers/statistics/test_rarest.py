@@ -29,9 +29,9 @@ def test_it_is_that_of_the_table(n_classes, rarest):
 @pytest.mark.parametrize("rarest", [0, 2])
 def test_it_is_the_mean_probability_of_rows_as_they_count(rarest):
     clf, _ = a_fit(3, rarest, epsilon=1.0)
-    posterior = clf.released_["posterior"]
-    population, transform = posterior.surrogate.synthetic_design, posterior.transform
-    coefficients = clf.posterior_samples_ @ np.linalg.inv(transform).T
+    density = clf.released_["posterior"].density
+    population = density.synthetic_design
+    coefficients = clf.posterior_samples_ @ np.linalg.inv(density.transform).T
     shares = [
         softmax(population.rows @ one.T, axis=1)[:, rarest] @ population.weights
         for one in coefficients

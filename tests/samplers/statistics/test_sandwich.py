@@ -12,9 +12,14 @@ from skdpbayes.models import LinearModel, Normal
 from skdpbayes.models.sums import squares_moment
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
-from skdpbayes.samplers.statistics.normal import NormalSurrogate, slopes_of, varying_part
+from skdpbayes.samplers.statistics.normal import (
+    NormalDensity,
+    NormalLikelihood,
+    slopes_of,
+    varying_part,
+)
 from skdpbayes.samplers.statistics.plan import clipped_normal, deviation_of
-from skdpbayes.samplers.statistics.release import NormalReleases
+from skdpbayes.samplers.statistics.release import posterior_of as released
 
 DEVIATION = 0.3
 
@@ -36,11 +41,8 @@ def posterior_of(seed, n, varies, epsilon):
     rows, responses, truth = table_of(seed, n, varies)
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=3, norm=math.sqrt(3), constant=1.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-5))
-    released = NormalReleases(
-        plan, model.target(rows, responses), np.random.default_rng(1000 + seed)
-    )
-    released.run_rounds()
-    return released.posterior(), truth
+    generator = np.random.default_rng(1000 + seed)
+    return released(plan, model.target(rows, responses), NormalLikelihood, generator)[0], truth
 
 
 def test_a_deviation_is_found_from_the_mean_of_clipped_squares():
@@ -121,11 +123,9 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
     responses = z @ truth + sizes * rng.normal(size=n)
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=d, norm=math.sqrt(d), max_weight=5.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(1000.0, 1e-5))
-    released = NormalReleases(plan, model.target(rows, responses, w), np.random.default_rng(0))
-    released.run_rounds()
-    posterior = released.posterior()
-    at = posterior.surrogate
-    factor = posterior.transform @ posterior.sandwich_factor
+    target, generator = model.target(rows, responses, w), np.random.default_rng(0)
+    at = released(plan, target, NormalLikelihood, generator)[0].density
+    factor = at.curvature.transform @ at.sandwich_factor
     covariance = factor @ np.linalg.inv(at.information(at.start))[:-1, :-1] @ factor.T
     bread = np.linalg.inv((z * w[:, None]).T @ z)
     wanted = bread @ ((z * ((w * sizes) ** 2)[:, None]).T @ z) @ bread
@@ -136,12 +136,12 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
 
 def test_looks_that_contradict_each_other_are_known():
     posterior, _ = posterior_of(1, 4000, False, 3.0)
-    surrogate = posterior.surrogate
-    assert 0.1 < surrogate.chi2_per_dof() < 2.0
-    last = surrogate.noisy_sums[-1]
+    density = posterior.density
+    assert 0.1 < density.chi2_per_dof() < 2.0
+    last = density.noisy_sums[-1]
     moved = last._replace(value=last.value + 30.0 * last.noise)
-    surrogate = dataclasses.replace(surrogate, noisy_sums=(*surrogate.noisy_sums[:-1], moved))
-    assert surrogate.chi2_per_dof() > 30.0
+    density = dataclasses.replace(density, noisy_sums=(*density.noisy_sums[:-1], moved))
+    assert density.chi2_per_dof() > 30.0
 
 
 def test_rare_columns_do_not_make_looks_contradict_each_other():
@@ -153,14 +153,13 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     model = LinearModel(family=Normal(-6.0, 6.0), n_features=4, norm=2.0, constant=1.0)
     plan = ClippedResiduals().plan(model.bounds(), 20_000, Budget(3.0, 1e-5))
     generator = np.random.default_rng(10**6 + 24)
-    released = NormalReleases(plan, model.target(rows, responses), generator)
-    released.run_rounds()
-    assert 0.1 < released.posterior().surrogate.chi2_per_dof() < 2.0
+    posterior, _ = released(plan, model.target(rows, responses), NormalLikelihood, generator)
+    assert 0.1 < posterior.density.chi2_per_dof() < 2.0
 
 
 @pytest.mark.parametrize("chi2_per_dof, is_told", [(1.5, False), (20.0, True)])
 def test_a_fit_tells_of_sums_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
-    monkeypatch.setattr(NormalSurrogate, "chi2_per_dof", lambda self: chi2_per_dof)
+    monkeypatch.setattr(NormalDensity, "chi2_per_dof", lambda self: chi2_per_dof)
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -180,8 +179,8 @@ def test_draws_are_wider_where_errors_ask_for_it(varies, most):
         posterior, truth = posterior_of(seed, 4000, varies, 5.0)
         draws = posterior.draw(400, np.random.default_rng(seed))
         error = draws.mean(axis=0) - truth
-        unstretched = type(posterior)(posterior.surrogate, posterior.transform, None)
-        plain = unstretched.draw(400, np.random.default_rng(seed))
+        unstretched = dataclasses.replace(posterior.density, sandwich_factor=None, heavy_tails=None)
+        plain = type(posterior)(unstretched).draw(400, np.random.default_rng(seed))
         found.append(error / draws.std(axis=0))
         before.append(error / plain.std(axis=0))
     sizes, sizes_before = (np.sqrt(np.mean(np.square(one), axis=0)) for one in (found, before))

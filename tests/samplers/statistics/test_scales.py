@@ -52,34 +52,44 @@ def test_a_scale_that_is_learnt_is_integrated_out(rng, n, law):
         return quad(of_scale, *ends, limit=200, epsabs=0.0)[0]
 
     expected = -np.log([density(u) for u in points])
-    found, _ = Prior((group,)).energy(points)
+    found = Prior((group,)).energy(points)
     np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=0.02)
 
 
 def test_it_has_the_gradient_that_it_says(rng):
-    prior = a_prior(rng)
-    points, step = rng.normal(size=(4, 5)) * np.array([[0.1], [1.0], [5.0], [20.0]]), 1e-5
-    gradient = prior.energy(points)[1]
+    """Given scales; and, on average over scales given a point, where they are integrated out."""
+    prior, step = a_prior(rng), 1e-5
+    points = rng.normal(size=(4, 5)) * np.array([[0.1], [1.0], [5.0], [20.0]])
+    scales = rng.uniform(0.5, 2.0, size=(4, 2))
+    given = prior.energy_given(points, scales)[1]
+    many = np.repeat(points, 10_000, axis=0)
+    whole = prior.energy_given(many, prior.scales_given(many, rng))[1].reshape(4, 10_000, 5)
+    error = 5.0 * whole.std(axis=1) / 10_000**0.5 + 1e-6 * np.abs(whole.mean(axis=1))
     for j, unit in enumerate(step * np.eye(5)):
-        ahead, behind = prior.energy(points + unit)[0], prior.energy(points - unit)[0]
-        np.testing.assert_allclose(gradient[:, j], (ahead - behind) / (2 * step), rtol=1e-6)
+        ahead, behind = (prior.energy_given(points + s * unit, scales)[0] for s in (1, -1))
+        np.testing.assert_allclose(given[:, j], (ahead - behind) / (2 * step), rtol=1e-6)
+        change = (prior.energy(points + unit) - prior.energy(points - unit)) / (2 * step)
+        assert np.all(np.abs(whole[:, :, j].mean(axis=1) - change) < error[:, j])
 
 
 def test_a_scale_that_is_known_makes_it_normal(rng):
     precision = a_precision(rng, 4)
     group = Group.known(precision, 4)
     points = rng.normal(size=(5, 4)) * 3.0
-    energy, gradient = Prior((group,)).energy(points)
+    energy = Prior((group,)).energy(points)
+    given, gradient = Prior((group,)).energy_given(points, np.ones(1))
     expected = multivariate_normal.logpdf(points, cov=np.linalg.inv(precision))
-    np.testing.assert_allclose(np.diff(-energy), np.diff(expected), rtol=1e-10)
+    for each in (energy, given):
+        np.testing.assert_allclose(np.diff(-each), np.diff(expected), rtol=1e-10)
     np.testing.assert_allclose(gradient, points @ precision, rtol=1e-12)
     np.testing.assert_array_equal(group.likeliest(100.0 * points[0], np.eye(4)), 1.0)
 
 
 @pytest.mark.filterwarnings("error")
 def test_points_may_be_anywhere(rng):
-    prior = a_prior(rng)
-    energy, gradient = prior.energy(np.array([[0.0], [1e-150], [1e100], [1e150]]) * np.ones(5))
+    prior, points = a_prior(rng), np.array([[0.0], [1e-150], [1e100], [1e150]]) * np.ones(5)
+    energy, scales = prior.energy(points), prior.scales_given(points, rng)
+    _, gradient = prior.energy_given(points, scales)
     assert np.isfinite(energy).all() and np.isfinite(gradient).all()
     assert (np.diff(energy) >= 0.0).all()
 

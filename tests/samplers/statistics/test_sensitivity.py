@@ -10,12 +10,11 @@ from scipy.special import softmax
 
 from skdpbayes.models.families import classifier
 from skdpbayes.samplers.statistics.design import Coordinates
+from skdpbayes.samplers.statistics.requests import Part, release_sum
 from skdpbayes.samplers.statistics.sensitivity import (
     free_curvature,
     joint_mu_squared,
     joint_mu_squared_at,
-    joint_multiplier,
-    noise_factor,
 )
 
 SHARES = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 4.0]
@@ -224,20 +223,20 @@ def test_logits_are_within_reach(rng):
         assert 0.99 * reach < widest <= reach * (1 + 1e-12)
 
 
-def test_rounding_is_charged_in_full_where_residuals_are_short():
+def test_rounding_is_charged_in_full_where_residuals_are_short(rng):
     """Errors do not shrink with a bound: moved, errors and the lattice together are what was paid for."""
-    family, multipliers, room, size = classifier(2).identified, (40.0, 60.0), 1.0 + 1e-3, 4000
-    factor = noise_factor(family, 1.0, True, multipliers, room, size)
-    a, b = (m**-2.0 for m in multipliers)
-    moved = math.sqrt(joint_mu_squared_at(family, 1.0, True, a, b)) + 1e-3 * math.hypot(
-        math.sqrt(a), math.sqrt(b)
-    )
-    lattice = math.sqrt(size) * 2.0**-24
-    paid = 1.0 / joint_multiplier(family, *multipliers)
-    assert moved / factor + lattice == pytest.approx(paid, rel=1e-12)
-    # Without a curvature and with everything within reach it is what a vector's noise has always been.
-    alone = noise_factor(family, math.inf, True, (40.0, None), room, size)
-    assert alone == pytest.approx(room / 40.0 / (1.0 / 40.0 - lattice), rel=1e-12)
+    family, room, a, b = classifier(2).identified, 1.0 + 1e-3, 40.0**-2.0, 60.0**-2.0
+    parts = Part(np.zeros(60), 3.0, 40.0), Part(np.zeros((60, 60)), 5.0, 60.0)
+    moved = math.sqrt(joint_mu_squared_at(family, 1.0, True, a, b))
+    paid, lattice = math.sqrt(joint_mu_squared(family, a, b)), math.sqrt(3660) * 2.0**-24
+    sums = release_sum(parts, rng, inflation=room, paid=paid, moved=moved)
+    moved += 1e-3 * math.hypot(1.0 / 40.0, 1.0 / 60.0)
+    for part, noisy_sum in zip(parts, sums, strict=True):
+        factor = noisy_sum.noise / (part.sensitivity * part.multiplier)
+        assert moved / factor + lattice == pytest.approx(paid, rel=1e-12)
+    # A sum alone has the noise that a vector's has always been.
+    (alone,) = release_sum((Part(np.zeros(3660), 3.0, 40.0),), rng, inflation=room)
+    assert alone.noise == pytest.approx(3.0 * room / (1.0 / 40.0 - lattice), rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

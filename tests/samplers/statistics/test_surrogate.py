@@ -1,4 +1,4 @@
-"""What is believed given the releases: the law of a surrogate, populations, and designs."""
+"""What is believed given noisy sums: a density, and populations."""
 
 import dataclasses
 import math
@@ -10,19 +10,23 @@ from scipy.special import expit, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm
 
 from skdpbayes.models.families import classifier
-from skdpbayes.models.sums import slope_matrix, weighted_scores
+from skdpbayes.models.sums import reweighted, slope_matrix, weighted_scores
 from skdpbayes.samplers.statistics.design import Design, with_constant
 from skdpbayes.samplers.statistics.hmc import draw
 from skdpbayes.samplers.statistics.logistic import (
-    LogisticSurrogate,
-    Population,
+    LogisticDensity,
+    LogisticLikelihood,
     ScoreDiscrepancy,
     estimate_discrepancy,
+)
+from skdpbayes.samplers.statistics.population import (
+    Population,
     moment_matched_sample,
     normal_population,
 )
-from skdpbayes.samplers.statistics.prior import Group, Prior
-from skdpbayes.samplers.statistics.release import LogisticReleases, NoisyValue
+from skdpbayes.samplers.statistics.prior import Group, Prior, growth_of
+from skdpbayes.samplers.statistics.release import posterior_of
+from skdpbayes.samplers.statistics.requests import NoisySum
 
 
 def a_prior(rng, family, length):
@@ -39,7 +43,7 @@ def a_prior(rng, family, length):
     return Prior((Group.learnt(first, family.n_blocks * (length - 1)), known))
 
 
-def a_surrogate(rng, length, n_classes=2, has_rows=True):
+def a_density(rng, length, n_classes=2, has_rows=True):
     """What might be believed of a table of 400 records, whose coefficients are not at zero."""
     family = classifier(n_classes).identified
     size = family.n_blocks * length
@@ -52,15 +56,18 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
     centre = rng.normal(size=size) * 0.5
     f = population.change(centre[None])[0]
     noisy_sums = [
-        NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)
+        NoisySum(f + rng.normal(size=size) * 15.0, 12.0, u) for u in (0.5 * centre, centre)
     ]
     curvature = population.curvature(centre)
-    curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
+    curvatures = [NoisySum(1.2 * curvature, 10.0, centre)]
     prior = a_prior(rng, family, length)
-    return LogisticSurrogate(
+    return LogisticDensity(
         synthetic_design=population,
         prior=prior,
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
+        growth=growth_of(0.0, family.n_blocks, np.eye(length)),
+        transform=np.eye(length),
+        shift=np.empty(0),
         label_sum=f + rng.normal(size=size) * 15.0,
         noise=20.0,
         score_discrepancy=estimate_discrepancy(
@@ -75,7 +82,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
 
 
 def log_likelihood(given, u):
-    """The model at the top of ``surrogate.py``, written once more, at one point."""
+    """The model at the top of ``logistic.py``, written once more, at one point."""
     population, family, score_discrepancy = (
         given.synthetic_design,
         given.synthetic_design.family,
@@ -113,27 +120,28 @@ def log_prior(prior, u):
 
 @pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 3), (2, 4)])
 def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
-    given = a_surrogate(rng, length, n_classes)
+    given = a_density(rng, length, n_classes)
     points = given.start + rng.normal(size=(6, given.start.size)) * 2.0
     likelihood = np.array([log_likelihood(given, u) for u in points])
     of_prior = np.array([log_prior(given.prior, u) for u in points])
     precision = given.prior.precision(given.scales)
     at_scales = np.array([-0.5 * u @ precision @ u for u in points])
+    energy = given.negative_log_likelihood(points)[0]
     for found, expected in (
-        (given.negative_log_likelihood, likelihood),
-        (given.energy, likelihood + of_prior),
-        (given.potential, likelihood + at_scales),
+        (energy, likelihood),
+        (energy + given.prior.energy(points), likelihood + of_prior),
+        (given.potential(points)[0], likelihood + at_scales),
     ):
-        np.testing.assert_allclose(np.diff(-found(points)[0]), np.diff(expected), rtol=1e-8)
+        np.testing.assert_allclose(np.diff(-found), np.diff(expected), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kind", ["negative_log_likelihood", "energy", "potential"])
+@pytest.mark.parametrize("kind", ["negative_log_likelihood", "potential"])
 @pytest.mark.parametrize(
     "length, n_classes, has_rows",
     [(1, 2, True), (3, 2, True), (2, 3, True), (2, 4, True), (1, 2, False), (3, 2, False)],
 )
 def test_the_force_is_the_gradient(rng, length, n_classes, has_rows, kind):
-    given, step = a_surrogate(rng, length, n_classes, has_rows), 1e-5
+    given, step = a_density(rng, length, n_classes, has_rows), 1e-5
     energy = getattr(given, kind)
     for point in given.start + rng.normal(size=(3, given.start.size)):
         gradient = energy(point[None])[1][0]
@@ -145,7 +153,7 @@ def test_the_force_is_the_gradient(rng, length, n_classes, has_rows, kind):
 @pytest.mark.parametrize("length, n_classes, has_rows", [(3, 2, True), (2, 3, True), (3, 2, False)])
 def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_classes, has_rows):
     """``J^T V^-1 J + P``, the Jacobian by differences."""
-    given, step = a_surrogate(rng, length, n_classes, has_rows), 1e-5
+    given, step = a_density(rng, length, n_classes, has_rows), 1e-5
     u = given.start
     f = given.synthetic_design.change(
         np.vstack([u, u + step * np.eye(u.size), u - step * np.eye(u.size)])
@@ -163,11 +171,11 @@ def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_cla
 
 def test_many_points_at_once_are_what_they_are_alone(rng):
     """Several classes are computed some points at a time."""
-    given = a_surrogate(rng, 2, 4)
+    given = a_density(rng, 2, 4)
     points = given.start + rng.normal(size=(50, given.start.size))
     assert given.synthetic_design.n_logits * len(points) > 2**15
-    energy, force = given.energy(points)
-    alone = [given.energy(point[None]) for point in points]
+    energy, force = given.potential(points)
+    alone = [given.potential(point[None]) for point in points]
     assert np.allclose(energy, [one[0][0] for one in alone], rtol=1e-10)
     assert np.allclose(force, [one[1][0] for one in alone], rtol=1e-8, atol=1e-8)
 
@@ -187,7 +195,7 @@ def test_probabilities_of_logits_of_any_size(n_classes):
 
 def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     """A score that is known, noise that hides nothing: normal, with the precision F + P."""
-    given = a_surrogate(rng, 3)
+    given = a_density(rng, 3)
     many = dataclasses.replace(given.synthetic_design, size=1e4)
     zero = np.zeros(3)
     sampling, basis = np.linalg.eigh(many.curvature(zero))
@@ -215,7 +223,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         sampling=sampling,
         start=zero,
     )
-    draws = draw(given, 5000, 1) @ basis
+    draws = draw(given, 5000, 1)[0] @ basis
     expected = 1.0 / np.sqrt(sampling)
     np.testing.assert_allclose(draws.std(axis=0), expected, rtol=0.06)
     assert (np.abs(draws.mean(axis=0)) < 0.06 * expected).all()
@@ -275,18 +283,19 @@ def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_cla
     if n_classes > 2:
         labels[rng.random(n) < 0.3] = 2
     target, bounds = make_target(rows, labels, n_classes=n_classes)
-    found = LogisticReleases(a_plan(bounds, n, 1e4), target, np.random.default_rng(0))
-    found.run_rounds()
-    given, transform, family = found.surrogate(), found.coordinates.transform, found.family
-    theta = given.start.reshape(family.n_blocks, -1) @ transform.T
-    score, matrix = weighted_scores(found.target, family, theta, transform)
-    f = given.synthetic_design.change(given.start[None])
+    plan = a_plan(bounds, n, 1e4)
+    _, found = posterior_of(plan, target, LogisticLikelihood, np.random.default_rng(0))
+    given, transform, family = found.density(), found.coordinates.transform, found.family
+    u, own = found.noisy_sums[-1].point, reweighted(target, transform, found.coordinates.norm)
+    theta = u.reshape(family.n_blocks, -1) @ transform.T
+    score, matrix = weighted_scores(own, family, theta, transform)
+    f = given.synthetic_design.change(u[None])
     believed = (f + f @ given.score_discrepancy.mean.T)[0]
     score = (score @ transform).ravel()
     np.testing.assert_allclose(believed, score, atol=0.02 * np.linalg.norm(score))
     believed = (given.basis * given.sampling) @ given.basis.T
     np.testing.assert_allclose(believed, matrix, atol=0.05 * np.linalg.norm(matrix))
-    population = given.synthetic_design.curvature(given.start)
+    population = given.synthetic_design.curvature(u)
     assert np.linalg.norm(believed - matrix) < 0.5 * np.linalg.norm(population - matrix)
 
 
@@ -300,9 +309,9 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         rows, labels, _ = uniform_table(0, 5000, n_columns, 1.0)
         rows /= math.sqrt(n_columns)
         target, bounds = make_target(np.ascontiguousarray(rows), labels)
-        found = LogisticReleases(a_plan(bounds, 5000, epsilon), target, np.random.default_rng(0))
-        found.run_rounds()
-        given = found.surrogate()
+        plan = a_plan(bounds, 5000, epsilon)
+        _, found = posterior_of(plan, target, LogisticLikelihood, np.random.default_rng(0))
+        given = found.density()
         inverse = np.linalg.inv(given.information(given.start))
         u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
         unknown = (

