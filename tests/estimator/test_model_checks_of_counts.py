@@ -32,7 +32,6 @@ def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, 
         epsilon,
         1e-5,
         sampler="clipped_residuals",
-        n_draws=4,
         random_state=seed,
         **options,
     )

@@ -86,7 +86,7 @@ class NoiseAware(Sampler):
     name = "noise_aware"
     proof = "Propositions 32, 37, 70 and 71; of numbers and counts, 73 to 77"
     targets = frozenset({"linear", "mixture", "normal"})
-    families: tuple[type, ...] = (Logistic, Softmax, Normal, Poisson)
+    families = (Logistic, Softmax, Normal, Poisson)
     releases = "statistics"
     has_rounds_of_mixtures = True
     is_calibrated = True
@@ -248,7 +248,7 @@ class ClippedResiduals(NoiseAware):
     name = "clipped_residuals"
     proof = "Propositions 73 to 75; of counts, 76 and 77, too"
     targets = frozenset({"linear", "normal"})
-    families = (Normal, Poisson)
+    families = (Normal, Poisson)  # type: ignore[assignment]
     has_rounds_of_mixtures = False
     _wrong_target = "is for responses that are numbers"
     _checked_targets = "targets of numbers"
