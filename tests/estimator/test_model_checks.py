@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes._estimator.model_checks import (
     _CONFLICT_P_VALUES,
+    chains_disagree,
     columns_below_noise,
     model_checks,
     prior_dominated,
@@ -486,3 +487,13 @@ def test_skew_is_told_of_some_thousand_rows_and_not_of_symmetric_errors():
             model.fit(X, X[:, 2] + errors)
         (found if law == 2 else false).append(bool(skewed_errors(model.released_)))
     assert np.mean(false) <= 0.05 and np.mean(found) >= 0.9
+
+
+def test_chains_that_disagree_are_told():
+    fine = {"r_hat": np.ones(3), "effective_sample_size": np.full(3, 300.0)}
+    assert chains_disagree(fine, 400) == () and chains_disagree({}, 400) == ()
+    (warning,) = chains_disagree({**fine, "r_hat": np.array([1.0, 1.4, 1.0])}, 400)
+    assert "R-hat 1.40" in warning and "sample_posterior" in warning
+    few = {**fine, "effective_sample_size": np.array([300.0, 12.0, 300.0])}
+    assert "12 independent" in chains_disagree(few, 400)[0]
+    assert chains_disagree(few, 50) == ()

@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import nbinom, poisson
 
-from skdpbayes._estimator.model_checks import chains_disagree
 from skdpbayes.linear_model import (
     DPBayesianLogisticRegression,
     DPBayesianPoissonRegressor,
@@ -185,16 +184,6 @@ def test_a_single_chain_is_compared_with_itself():
     ).fit(X, y)
     table = fitted.diagnostics()
     assert np.all(np.isfinite(table)) and np.all(table["effective_sample_size"] < 150)
-
-
-def test_chains_that_disagree_are_told():
-    fine = {"r_hat": np.ones(3), "effective_sample_size": np.full(3, 300.0)}
-    assert chains_disagree(fine, 400) == () and chains_disagree({}, 400) == ()
-    (warning,) = chains_disagree({**fine, "r_hat": np.array([1.0, 1.4, 1.0])}, 400)
-    assert "R-hat 1.40" in warning and "sample_posterior" in warning
-    few = {**fine, "effective_sample_size": np.array([300.0, 12.0, 300.0])}
-    assert "12 independent" in chains_disagree(few, 400)[0]
-    assert chains_disagree(few, 50) == ()
 
 
 @pytest.mark.parametrize("kind", ["numbers", "counts"])
