@@ -440,12 +440,11 @@ def slope_matrix(family, predicted, weights, rows):
     units = np.eye(family.n_blocks)[:, :, None]
     slopes = weights * np.array([family.slope_times(predicted, unit) for unit in units])
     if not isinstance(rows, Block) and rows.size * rows.shape[1] <= _MOST_PRODUCTS:
-        products = (rows[:, :, None] * rows[:, None]).reshape(len(rows), -1)
-        moments = (slopes.reshape(-1, len(rows)) @ products).reshape(
-            *slopes.shape[:2], *[rows.shape[1]] * 2
-        )
-        size = family.n_blocks * rows.shape[1]
-        return moments.swapaxes(1, 2).reshape(size, size)
+        n, length = rows.shape
+        products = (rows[:, :, None] * rows[:, None]).reshape(n, length**2)
+        moments = slopes.reshape(family.n_blocks**2, n) @ products
+        moments = moments.reshape(family.n_blocks, family.n_blocks, length, length)
+        return moments.swapaxes(1, 2).reshape(2 * [family.n_blocks * length])
     moment_with = rows.moment if isinstance(rows, Block) else partial(moment, rows)
     blocks = range(family.n_blocks)
     found = {(i, j): moment_with(slopes[j, i]) for j in blocks for i in blocks if i >= j}

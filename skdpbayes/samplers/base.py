@@ -182,10 +182,17 @@ def _are_weighted(bounds):
 
 
 def names_of_calibrated(sampler, family):
-    """The names of samplers for the same targets as another, and a family, that are calibrated."""
+    """The names of samplers for the same targets as another, and a family, that are calibrated.
+
+    Of two names of one sampler it is the more special one.
+    """
+
+    def is_one(kind):
+        return kind.is_calibrated and kind.targets & sampler.targets and takes_family(kind, family)
+
     return samplers_with(
         lambda kind: (
-            kind.is_calibrated and kind.targets & sampler.targets and takes_family(kind, family)
+            is_one(kind) and not any(is_one(each()) for each in type(kind).__subclasses__())
         )
     )
 

@@ -211,7 +211,11 @@ class Metric(NamedTuple):
         inverse = inv(cholesky(density.information(mode)))
         precisions, basis = [group.precision for group in density.prior.groups], inverse.T
         if precisions:
-            basis = basis @ eigh(inverse @ precisions[0] @ inverse.T)[1]
+            # Of different weights, so that eigenvalues are, and no rounding turns the basis.
+            whole = sum((k + 1.0) * each for k, each in enumerate(precisions))
+            turn = eigh(inverse @ whole @ inverse.T)[1]
+            largest = np.argmax(np.abs(turn), axis=0)
+            basis = basis @ (turn * np.sign(turn[largest, np.arange(mode.size)]))
         prior = np.array([np.sum(basis * (each @ basis), axis=0) for each in precisions])
         prior = prior.reshape(len(precisions), mode.size)
         likelihood = 1.0 - density.scales**-2.0 @ prior

@@ -181,7 +181,7 @@ class StatisticsPlan(Plan):
 
     @property
     def rounds(self):
-        """What is asked, one round after the other: a tuple of tuples of `Request`, read together."""
+        """Tuples of `Request` that are read together, one round after the other."""
         raise NotImplementedError
 
     @property

@@ -433,7 +433,7 @@ class PoissonLikelihood(Likelihood):
         return Posterior(self.settled)
 
     def diagnostics(self, posterior, draws):
-        """How counts are dispersed, and whether they follow the law."""
+        """The dispersion of counts, and whether they follow the law."""
         counts, n = self.histograms[0], self.n_records
         other = {
             "dispersion": self.dispersion.value,

@@ -101,7 +101,7 @@ class Likelihood:
         self.prior_precision = prior_precision
 
     def question(self, request: Request) -> Question:
-        """Where a request is asked."""
+        """The place at which a request is asked: a point, a clip."""
         raise NotImplementedError
 
     def learn(self, request: Request, *sums: NoisySum) -> None:

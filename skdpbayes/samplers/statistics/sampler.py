@@ -122,7 +122,7 @@ class NoiseAware(Sampler):
         return run(plan, target, self.likelihood(plan.bounds.family), generator, verbose)
 
     def likelihood(self, family: Any) -> Callable[..., Any]:
-        """What makes the `Likelihood` of responses of a family; a subclass may have another."""
+        """The class of likelihoods of a family's responses, or a function; a subclass may have another."""
         return _likelihood_of(family)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
