@@ -245,8 +245,8 @@ class NoiseAwarePlan(StatisticsPlan):
         points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
         blocks = self.family.n_blocks
         if blocks == 1:  # Without rows, products with matrices are what takes time.
-            return reading + points * (1.2e-5 + 3e-9 * self.n_parameters**2)
-        return reading + points * N_ROWS * (2e-8 * blocks + 7e-10 * self.n_parameters)
+            return 0.05 + reading + points * (1.2e-5 + 3e-9 * self.n_parameters**2)
+        return 0.1 + reading + points * N_ROWS * (6e-8 * blocks + 3e-9 * self.n_parameters)
 
     @property
     def interval_inflation(self):
@@ -746,8 +746,8 @@ class ClippedResidualsPlan(StatisticsPlan):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
         reading = entries * (1.2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
-        drawing = 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
-        return 0.4 + reading + drawing
+        of_point = 2.4e-5 + 8e-7 * self.n_parameters + 2.4e-8 * self.n_parameters**2
+        return 0.15 + reading + of_point * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
 
     @property
     def interval_inflation(self):
@@ -953,9 +953,9 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
         reading = entries * (2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
-        rounds = BURN_IN + self.n_draws / N_CHAINS
-        drawing = N_ROWS * N_CHAINS * LEAPS * rounds * (5e-8 + 2e-9 * self.n_parameters)
-        return 1.3 * (reading + 2.0 + drawing)
+        points = LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
+        of_point = 2e-6 * self.n_parameters + 1.5e-7 * self.n_parameters**2
+        return 0.35 + reading + of_point * points
 
     @property
     def interval_inflation(self):
