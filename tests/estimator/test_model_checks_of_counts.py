@@ -39,8 +39,9 @@ def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, 
         warnings.simplefilter("always")
         model.fit(rows, law(means, rng))
     found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
-    assert all("fitting again spends budget again" in text for text in found)
-    causes = {"reach max_count": "cut", "counts vary less": "regular"}
+    costs = "fitting again spends budget again", "spends nothing"
+    assert all(any(cost in text for cost in costs) for text in found)
+    causes = {"reach max_count": "cut", "counts vary less": "regular", "chains that drew": "chains"}
     named = [[causes[part] for part in causes if part in text] or ["spread"] for text in found]
     return model, [cause for one in named for cause in one]
 
@@ -73,7 +74,8 @@ CASES = {
 @pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
 def test_a_wrong_law_is_told_by_its_cause(seed, options, causes):
-    assert told(seed, **options)[1] == causes
+    """Chains may not agree besides where all but a few counts are cut."""
+    assert [cause for cause in told(seed, **options)[1] if cause != "chains"] == causes
 
 
 def test_rates_of_counts_that_are_cut_or_vary_less_are_too_high_as_is_said():
