@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.curvature import conditioned, positive_inverse
 from skdpbayes.samplers.statistics.dispersion import counts_seen
-from skdpbayes.samplers.statistics.hmc import Density, Posterior
+from skdpbayes.samplers.statistics.hmc import Density
 from skdpbayes.samplers.statistics.normal import coordinates_of_numbers
 from skdpbayes.samplers.statistics.population import enough_rows, rows_like
 from skdpbayes.samplers.statistics.prior import Growth, Prior, growth_of, prior_of
@@ -116,7 +116,7 @@ class NegativeBinomialLikelihood(Likelihood):
                 self.start = np.log(rate) * self.growth.intercept
         elif request.kind == "residuals":
             self.sums.append(sums[0])
-            self.settle()
+            self.update_mode()
         # Residuals are rarely beyond five deviations of the counts of rows with large means.
         mean = np.quantile(self.means(), 0.99)
         self.clip = min(max(5.0 * np.sqrt(mean + mean**2 / self.size), 1.0), largest)
@@ -148,10 +148,6 @@ class NegativeBinomialLikelihood(Likelihood):
             growth=self.growth,
             start=self.start,
         )
-
-    def posterior(self):
-        """The posterior given all sums."""
-        return Posterior(self.settle(6))
 
 
 class NegativeBinomial(ClippedResiduals):

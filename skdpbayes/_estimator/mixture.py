@@ -604,9 +604,7 @@ class MixtureDrawsMixin:
         if not self.plan_.budget.is_private:
             without = [part.std(axis=0) for part in self.posterior_samples_]
         elif "posterior" in self.released_:
-            quiet = type(self.released_["posterior"])(
-                self.released_["posterior"].density.without_noise
-            )
+            quiet = self.released_["posterior"].density.without_noise
             without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, quiet)]
         else:
             without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]

@@ -311,10 +311,9 @@ class CoefficientsMixin:
         """
         pd = required_pandas()
         draws = self.posterior_samples_.reshape(len(self.posterior_samples_), -1)
-        found = self.released_.get("r_hat"), self.released_.get("effective_sample_size")
-        if found[0] is None:
-            found = chain_diagnostics(draws)
-        columns = {"r_hat": np.ravel(found[0]), "effective_sample_size": np.ravel(found[1])}
+        names = ("r_hat", "effective_sample_size")
+        columns = {name: self.released_[name] for name in names if name in self.released_}
+        columns = columns or dict(zip(names, chain_diagnostics(draws), strict=True))
         return pd.DataFrame(columns, index=self._coefficient_index())
 
     def coef_table(self, level: float = 0.9) -> pd.DataFrame:

@@ -291,92 +291,70 @@ def read_together(target, reads):
 
 
 def moment_of_block(target, transform, theta=None, clip=None):
-    """``sum_i w_i z_i z_i^T`` for ``z = W^T x``, or with squares of clipped residuals, of a block."""
+    """For `read_together`, ``sum_i w_i z_i z_i^T`` with ``z = W^T x``, or with ``w_i psi_i^2`` for ``w_i``.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target, whose family has one logit.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    theta, clip
+        As for `clipped_of_block`; None is without residuals.
+    """
 
     def of_block(part, block):
         weights = target.weights[part]
         if theta is not None:
-            weights = weights * _clipped(target, theta, clip, part, block)[0] ** 2
+            weights = weights * _clipped(target, theta, clip, part, block) ** 2
         return moment(block.moved(transform), weights), None
 
     return of_block
 
 
 def clipped_of_block(target, theta, clip, centre=None, weighs_squares=True):
-    """``sum_i w_i psi_i x_i`` and ``sum_i psi_i^2`` of a block, with weights or without."""
+    """For `read_together`, ``sum_i w_i psi_i x_i`` and ``sum_i w_i psi_i^2``.
+
+        psi_i = min(max(y_i - m(theta x_i), -clip), clip)
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target, whose family has one logit.
+    theta : ndarray of shape (length,)
+    clip : float
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
+    weighs_squares : bool, default=True
+        Whether squares are weighted, too.
+    """
 
     def of_block(part, block):
         residuals = _clipped(target, theta, clip, part, block, centre)
         weighted = target.weights[part] * residuals
-        squares = np.vdot(residuals, weighted if weighs_squares else residuals)
-        return block.summed(weighted)[0], float(squares)
+        square = residuals @ (weighted if weighs_squares else residuals)
+        return block.summed(weighted[None])[0], float(square)
 
     return of_block
 
 
 def residuals_of_block(target, theta, clip, centre=None, is_weighted=True):
-    """``sum_i psi_i`` and ``sum_i psi_i^2`` of a block, with weights or without."""
+    """For `read_together`, ``sum_i psi_i`` and ``sum_i psi_i^2``, with weights or without.
+
+    Parameters are those of `clipped_of_block`.
+    """
 
     def of_block(part, block):
-        residuals = _clipped(target, theta, clip, part, block, centre)[0]
+        residuals = _clipped(target, theta, clip, part, block, centre)
         weighted = target.weights[part] * residuals if is_weighted else residuals
         return float(weighted.sum()), float(residuals @ weighted)
 
     return of_block
 
 
-def weighted_moment(target, transform):
-    """``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
-    return read_together(target, ((moment_of_block, (transform,)),))[0][0]
-
-
-def clipped_sums(
-    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
-) -> tuple[np.ndarray, float]:
-    """Sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
-
-        sum_i w_i psi_i x_i,    sum_i w_i psi_i^2,    psi_i = min(max(y_i - m(theta x_i), -clip), clip)
-
-    Parameters
-    ----------
-    target : NamedTuple
-        A linear model's target whose family has one logit.
-    theta : ndarray of shape (length,)
-    clip : float
-    is_weighted : bool, default=True
-        Whether squares are weighted, too.
-    centre : callable or None, default=None
-        Maps logits to what is subtracted from responses; None is the mean.
-
-    Returns
-    -------
-    sums : ndarray of shape (length,)
-        In the coordinates of the rows.
-    square : float
-    """
-    return read_together(target, ((clipped_of_block, (theta, clip, centre, is_weighted)),))[0]
-
-
-def squares_moment(target, theta, clip, transform):
-    """``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
-
-    Parameters
-    ----------
-    target, theta, clip
-        As for `clipped_sums`.
-    transform : ndarray of shape (length, length)
-        ``W``.
-
-    Returns
-    -------
-    matrix : ndarray of shape (length, length)
-    """
-    return read_together(target, ((moment_of_block, (transform, theta, clip)),))[0][0]
-
-
 def _clipped(target, theta, clip, part, block, centre=None):
-    """``psi`` of a block's records, of shape (1, n)."""
-    means = (centre or target.family.inverse_link)(block.logits(theta[None]))
+    """``psi`` of a block's records, of shape (n,)."""
+    means = (centre or target.family.inverse_link)(block.logits(theta[None]))[0]
     return np.clip(target.responses[part] - means, -clip, clip)
 
 

@@ -29,7 +29,7 @@ from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
 from skdpbayes.samplers.statistics.logistic import LogisticLikelihood
 from skdpbayes.samplers.statistics.release import posterior_of
-from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
+from skdpbayes.samplers.statistics.sensitivity import joint_mu_squared
 
 N, FAR = 3000, np.full(4, 1e6)
 
@@ -111,7 +111,8 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
         with_curvature = [2 + k for k, m in enumerate(plan.curvature_multipliers) if m is not None]
         together[with_curvature] += found[n_alone:] ** 2
         pairs = zip(plan.score_multipliers, plan.curvature_multipliers, strict=True)
-        joint = [joint_multiplier(plan.family, *pair) for pair in pairs]
+        squares = ([m**-2.0 for m in pair if m is not None] for pair in pairs)
+        joint = [joint_mu_squared(plan.family, *each) ** -0.5 for each in squares]
         bounds_of_parts = 1.0 / np.array([plan.moment_multiplier, plan.label_multiplier, *joint])
         assert (np.sqrt(together) <= bounds_of_parts * (1 + 1e-6)).all()
         assert math.hypot(*found) <= plan.cost.mu
@@ -137,7 +138,9 @@ def test_gradients_of_chains_keep_to_their_bound(n_classes, largest):
 
 def test_noise_is_in_proportion_to_the_largest_weight(table, monkeypatch):
     """Of scores from where nothing is known of probabilities."""
-    monkeypatch.setattr(LogisticLikelihood, "settle", lambda self: vars(self).update(start=FAR))
+    monkeypatch.setattr(
+        LogisticLikelihood, "update_mode", lambda self: vars(self).update(start=FAR)
+    )
     monkeypatch.setattr(LogisticLikelihood, "posterior", lambda self: None)
     X, y, w = table
     of_moment, of_labels, of_scores = [], [], []

@@ -259,7 +259,7 @@ class MixtureDensity(Density):
     is_size_public : bool
     leash : float
         Deviation of a further normal prior around ``u = 0``.
-    without_noise : MixtureDensity or None
+    without_noise : Posterior or None
         What it would be without noise, as far as that is known.
     """
 

@@ -145,7 +145,7 @@ class Rounds:
         alone = gaussian_conditional(self.plan.model, self.at, [quiet], self.is_size_public)
         # Taken as if its statistics were the expected ones.
         moments = alone._moments(*alone.place(alone.start[None])).ravel()
-        without_noise = replace(alone, linear=alone.precision @ moments)
+        without_noise = Posterior(replace(alone, linear=alone.precision @ moments))
         return Posterior(replace(self.given(self.at), without_noise=without_noise))
 
 

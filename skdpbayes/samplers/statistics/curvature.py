@@ -322,8 +322,8 @@ def spectrum(matrix, entry_variances, noise_seen):
     """
     values, basis = eigh(matrix)
     gathered = denoised_eigenvalues(values, noise_seen.sum() / len(matrix))
-    of_noise = _of_noise(values, gathered, noise_seen)
-    entry_variances = turned(entry_variances - (1.0 - of_noise) * noise_seen, basis)
+    share = _noise_share(values, gathered, noise_seen)
+    entry_variances = turned(entry_variances - (1.0 - share) * noise_seen, basis)
     return (
         truncated_normal_mean(gathered, np.sqrt(np.diag(entry_variances))),
         basis,
@@ -347,7 +347,7 @@ def denoised_eigenvalues(values, variance):
     return values - 2.0 * variance * pushed.mean(axis=1)
 
 
-def _of_noise(values, gathered, noise_seen):
+def _noise_share(values, gathered, noise_seen):
     """The share of the noise that is left off the diagonal, in the eigenvectors of a noisy matrix.
 
     What the matrix has there is the sum of its squares less those on the diagonal.
@@ -460,8 +460,8 @@ def rescaled_to(flat, varying, unknown, matrix, noise_scale):
         ]
     )
     off = (matrix - flat - varying).ravel()
-    of_noise = noise_scale**-2.0
-    change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
+    noise_precision = noise_scale**-2.0
+    change = solve(precision + noise_precision * parts @ parts.T, noise_precision * parts @ off)
     return varying * max(1.0 + change[1], _LEAST_LEVEL)
 
 

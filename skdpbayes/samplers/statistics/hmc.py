@@ -23,6 +23,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from ..._compute.execution import drawing_bar, single_threaded_blas
 from ..._linalg import cholesky, eigh, inv, solve
@@ -30,7 +32,7 @@ from .plan import N_CHAINS
 from .prior import Prior
 
 # Fewest rounds of a warm-up, and most: then chains draw all the same, and R-hat tells.
-_LEAST_WARM_UP = 10
+_LEAST_WARM_UP = 12
 _MOST_WARM_UP = 100
 # Rounds after which it is asked again whether chains agree.
 _ROUNDS_BETWEEN_CHECKS = 4
@@ -42,9 +44,11 @@ _LARGEST_TREND = 2.5
 # Chains that go on make so many rounds before other draws. States before and after then have hardly anything
 # in common. Only if noise hides nearly all and a scale is learnt, their ranks have correlations of up to 0.3.
 _N_FORGOTTEN_ROUNDS = 6
+# Fewest rounds of draws, without those: R-hat and effective sample sizes of fewer say little.
+_LEAST_ROUNDS = 8
 # Draws of a chain that are worth one, for each round of which one is kept; and most of these rounds.
-_DEPENDENCE_PER_ROUND = 2.5
-_MOST_THINNING = 5
+_DEPENDENCE_PER_ROUND = 1.5
+_MOST_THINNING = 6
 # The seed of chains that settle, which `chain_seed` never returns.
 _CHAIN_SEED = 2**31
 # Most rounds of which R-hat and effective sample sizes are computed.
@@ -255,22 +259,26 @@ def warmed_up_chains(density):
             )
             states.append(np.column_stack([state[0], state[1] + density.prior.energy(state[0])]))
             advance()
-            n_rounds = turn + 1 - _LEAST_WARM_UP
-            if n_rounds >= 0 and n_rounds % _ROUNDS_BETWEEN_CHECKS == 0:
-                if _agree(states):
+            if (turn + 1) % _ROUNDS_BETWEEN_CHECKS == 0:
+                if turn + 1 >= _LEAST_WARM_UP and _agree(states):
                     break
-                points = np.concatenate(states[len(states) // 2 :])[:, :-1]
+                points = np.concatenate(_last_half(states))[:, :-1]
                 metric = metric.adapted(points, density.prior.scales_given(points, generator))
                 chains = chains._replace(metric=metric)
-    window = np.array(states[len(states) // 2 :])
+    window = _last_half(states)
     dependence = window.shape[0] * N_CHAINS / effective_sample_size(window).min()
     thinning = min(max(int(dependence / _DEPENDENCE_PER_ROUND), 1), _MOST_THINNING)
     return chains._replace(points=state[0], thinning=thinning)
 
 
+def _last_half(states):
+    """The last half of rounds, of shape (n_rounds, N_CHAINS, n + 1), the energy last."""
+    return np.array(states[len(states) // 2 :])
+
+
 def _agree(states):
-    """Whether chains agree over the last half of rounds, of shape (N_CHAINS, n + 1), the energy last."""
-    window = np.array(states[len(states) // 2 :])
+    """Whether chains agree over the last half of rounds."""
+    window = _last_half(states)
     first, second = np.array_split(window[..., -1], 2)
     trend = second.mean() - first.mean()
     error = math.sqrt(2.0 / N_CHAINS) * window[..., -1].std()
@@ -278,8 +286,28 @@ def _agree(states):
     return abs(trend) < _LARGEST_TREND * error and np.all(r_hat(window) < largest)
 
 
+def normalized_ranks(draws):
+    """Normal quantiles of ranks, of draws and of their distances to the median [1]_.
+
+    Ranks are those among all rounds and chains, so that a few draws far out do not decide. Chains whose
+    distances differ have intervals of different lengths.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_rounds, n_chains, n)
+
+    Returns
+    -------
+    ranks : ndarray of shape (n_rounds, n_chains, 2, n)
+    """
+    n_draws = draws.shape[0] * draws.shape[1]
+    both = np.stack([draws, np.abs(draws - np.median(draws, axis=(0, 1)))], axis=2)
+    ranks = rankdata(both.reshape(n_draws, -1), axis=0)
+    return ndtri((ranks - 0.375) / (n_draws + 0.25)).reshape(both.shape)
+
+
 def r_hat(draws):
-    """Split R-hat of every coordinate.
+    """Rank-normalized split R-hat of every coordinate, of draws or of their distances to the median.
 
     Parameters
     ----------
@@ -288,20 +316,21 @@ def r_hat(draws):
     Returns
     -------
     r_hat : ndarray of shape (n,)
-        About 1 where halves of chains agree with each other.
+        The larger of both; about 1 where halves of chains agree with each other.
     """
-    half = len(draws) // 2
-    parts = np.concatenate([draws[:half], draws[-half:]], axis=1)
+    half, ranks = len(draws) // 2, normalized_ranks(draws)
+    parts = np.concatenate([ranks[:half], ranks[-half:]], axis=1)
     within = np.maximum(parts.var(axis=0, ddof=1).mean(axis=0), 1e-300)
     between = parts.mean(axis=0).var(axis=0, ddof=1)
-    return np.sqrt((half - 1.0) / half + between / within)
+    return np.sqrt((half - 1.0) / half + between / within).max(axis=0)
 
 
 def effective_sample_size(draws):
-    """The number of independent draws that a mean over chains is worth, for every coordinate.
+    """The number of independent draws that those of chains are worth, for every coordinate.
 
-    Autocorrelations are ``1 - V_t / (2 V)``, with ``V_t`` the mean square of differences of draws that are
-    ``t`` rounds apart and ``V`` the variance of all, added up by pairs of lags while these are positive.
+    Autocorrelations of `normalized_ranks` are ``1 - V_t / (2 V)``, with ``V_t`` the mean square of
+    differences of those that are ``t`` rounds apart and ``V`` the variance of all. They are added up by pairs
+    of lags while these are positive.
 
     Parameters
     ----------
@@ -310,13 +339,13 @@ def effective_sample_size(draws):
     Returns
     -------
     sizes : ndarray of shape (n,)
-        At most the number of draws.
+        At most the number of draws; the smaller of theirs and that of their distances to the median.
     """
-    n_rounds, n_draws = len(draws), draws.shape[0] * draws.shape[1]
-    variance = np.maximum(draws.reshape(n_draws, -1).var(axis=0, ddof=1), 1e-300)
+    n_rounds, n_draws, ranks = len(draws), draws.shape[0] * draws.shape[1], normalized_ranks(draws)
+    variance = np.maximum(ranks.var(axis=(0, 1), ddof=1), 1e-300)
     lags = np.array(
         [
-            np.mean((draws[lag:] - draws[: n_rounds - lag]) ** 2, axis=(0, 1))
+            np.mean((ranks[lag:] - ranks[: n_rounds - lag]) ** 2, axis=(0, 1))
             for lag in range(n_rounds - n_rounds % 2)
         ]
     )
@@ -324,7 +353,7 @@ def effective_sample_size(draws):
     pairs = correlations[::2] + correlations[1::2]
     positive = np.logical_and.accumulate(pairs > 0, axis=0)
     time = 2.0 * np.sum(np.where(positive, pairs, 0.0), axis=0) - 1.0
-    return n_draws / np.maximum(time, 1.0)
+    return (n_draws / np.maximum(time, 1.0)).min(axis=0)
 
 
 @single_threaded_blas()
@@ -349,7 +378,7 @@ def draw(density, n_draws, seed, chains=None):
     chains = chains or warmed_up_chains(density)
     generator, kept = np.random.default_rng(seed), []
     state = (chains.points, *density.negative_log_likelihood(chains.points))
-    n_rounds = _N_FORGOTTEN_ROUNDS - (-n_draws // N_CHAINS)
+    n_rounds = _N_FORGOTTEN_ROUNDS + max(-(-n_draws // N_CHAINS), _LEAST_ROUNDS)
     with drawing_bar(n_rounds * chains.thinning) as advance:
         for turn in range(n_rounds * chains.thinning):
             state, *_ = _round(density, chains, state, generator)
@@ -374,8 +403,8 @@ def _round(density, chains, state, generator):
 def _path(density, chains, state, scales, generator):
     """(states after a Hamiltonian path or as they were, the mean chance of acceptance)."""
     basis, widths = chains.metric.basis, chains.metric.widths(scales)
-    step = chains.step * generator.uniform(0.7, 1.2)  # Post-processing.
     leaps = min(max(math.ceil(_PATH_LENGTH / chains.step), 1), _MOST_LEAPS)
+    step = min(chains.step, _PATH_LENGTH / leaps) * generator.uniform(0.7, 1.2)  # Post-processing.
     u, value, force = state
     energy, pull = density.prior.energy_given(u, scales)
     momentum = generator.standard_normal(u.shape)  # Post-processing.
@@ -399,8 +428,7 @@ def _grown(density, growth_sd, state, generator):
     own = state[0] @ growth.matrix.T
     grown = np.exp(c) * own
     shift = density.level(own) - density.level(grown)
-    u = state[0] + (grown - own)
-    u[:, : growth.matrix.shape[0]] += np.kron(shift, growth.intercept)
+    u = state[0] + (grown - own) + np.kron(shift, growth.intercept)
     value, gradient = density.negative_log_likelihood(u)
     change = state[1] + prior.energy(state[0]) - value - prior.energy(u)
     return _accepted(state, (u, value, gradient), change + growth.rank * c[:, 0], generator)

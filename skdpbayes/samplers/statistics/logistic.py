@@ -512,7 +512,7 @@ class LogisticLikelihood(Likelihood):
             self.noisy_sums.append(sums[0])
             self.curvatures.extend(sums[1:])
         if request != self.plan.rounds[-1][-1]:
-            self.settle()
+            self.update_mode()
 
     def density(self):
         """The density given labels, scores and curvatures."""
@@ -532,7 +532,7 @@ class LogisticLikelihood(Likelihood):
             scales=self.scales,
             growth=self.growth,
             transform=self.coordinates.transform,
-            shift=deviations_in_common(self.prior_precision, self.family, self.scales),
+            shift=np.empty(0),  # It follows from the last scales.
             label_sum=self.label_sum.value,
             noise=self.label_sum.noise,
             score_discrepancy=score_discrepancy,
@@ -545,9 +545,9 @@ class LogisticLikelihood(Likelihood):
 
     def posterior(self):
         """The posterior that all releases amount to."""
-        settled = self.settle(2 * self.n_scale_rounds)
-        shift = deviations_in_common(self.prior_precision, self.family, settled.scales)
-        return Posterior(replace(settled, shift=shift))
+        density = super().posterior().density
+        shift = deviations_in_common(self.prior_precision, self.family, density.scales)
+        return Posterior(replace(density, shift=shift))
 
     def diagnostics(self, posterior, draws):
         """With an intercept, the share of the rarest class."""

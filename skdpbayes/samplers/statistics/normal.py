@@ -577,10 +577,6 @@ class NormalLikelihood(Likelihood):
             clip = min(self.plan.wide_clip * widest, 2.0 * self.bound)
         return Question(transform, point, clip)
 
-    def learn(self, request, *sums):
-        """Take over an answer; after a sum of residuals, find the mode."""
-        getattr(self, f"_learn_{request.kind}")(*sums)
-
     def _learn_curvature(self, matrix):
         """Fix coordinates and the prior by both second moments."""
         transform, released = self.coordinates.transform, self.released
@@ -597,7 +593,7 @@ class NormalLikelihood(Likelihood):
         self.start = np.append(np.zeros(len(transform)), math.log(self.prior_median))
 
     def _learn_mean_square(self, square):
-        square = self._of_a_record(square)
+        square = self._mean_square(square)
         self.mean_squares.append(square)
         value = max(square.value, 0.0)
         upper = value + math.hypot(square.noise, value * math.sqrt(2.0 / self.n_records))
@@ -606,25 +602,22 @@ class NormalLikelihood(Likelihood):
         self.clip = self._next_clip()
 
     def _learn_residuals(self, value, square):
+        """Find the mode, and the deviation of residuals there."""
         self.noisy_sums.append(value._replace(clip=self._effective_clip(value)))
-        self.mean_squares.append(self._of_a_record(square))
+        self.mean_squares.append(self._mean_square(square))
         self.start = self._started()
-        self._note_residual_sd(self.settle())
+        self._note_residual_sd(self.update_mode())
 
     def _learn_meat(self, matrix):
         self.meat = matrix
 
     def _learn_wide_clip(self, mean, square):
         n = self.n_records
-        mean, square = (
-            each._replace(value=each.value / n, noise=each.noise / n) for each in (mean, square)
-        )
-        self.wide_clip = HeavyTailCorrection(mean, square)
+        self.wide_clip = HeavyTailCorrection(mean.per_record(n), square.per_record(n))
 
-    def _of_a_record(self, square):
-        """A mean square."""
-        n, clip = self.n_records, self._effective_clip(square)
-        return square._replace(value=square.value / n, noise=square.noise / n, clip=clip)
+    def _mean_square(self, square):
+        """The mean of squares of clipped residuals, with a clip as it works."""
+        return square.per_record(self.n_records)._replace(clip=self._effective_clip(square))
 
     def _effective_clip(self, noisy_sum):
         """A clip as it works: one at the bound of responses cuts nothing at the origin."""
@@ -638,10 +631,10 @@ class NormalLikelihood(Likelihood):
         best, _ = best_clip(self.n_records, moved, mu)
         return max(min(self.clip, best * self.residual_sd), _LEAST_CLIP * self.bound)
 
-    def _note_residual_sd(self, settled):
+    def _note_residual_sd(self, density):
         """Note the deviation that residuals have at the mode, from above."""
-        variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
-        log_s = settled.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
+        variances = np.maximum(np.diag(inv(density.information(density.start))), 0.0)
+        log_s = density.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         of_point = variances[:-1] @ self.curvature.squares
         self.residual_sd = math.sqrt(math.exp(2.0 * log_s) + of_point)
@@ -696,12 +689,12 @@ class NormalLikelihood(Likelihood):
 
     def posterior(self):
         """The posterior that all releases amount to."""
-        settled = self.settle(2 * self.n_scale_rounds)
-        sandwich_factor, weight = self._sandwich_factor(settled)
+        density = super().posterior().density
+        sandwich_factor, weight = self._sandwich_factor(density)
         tails = None if self.wide_clip is None else self.wide_clip._replace(weight=weight)
-        return Posterior(replace(settled, sandwich_factor=sandwich_factor, heavy_tails=tails))
+        return Posterior(replace(density, sandwich_factor=sandwich_factor, heavy_tails=tails))
 
-    def _sandwich_factor(self, settled):
+    def _sandwich_factor(self, density):
         """The sandwich factor of draws, None if it is not known that errors vary, and a mean weight."""
         square = self.mean_squares[-1]
         if self.meat is None or square.value <= square.noise:
@@ -712,7 +705,7 @@ class NormalLikelihood(Likelihood):
         factor_of_all, varying = varying_part(*known)
         changed = factor_of_all * (np.diag(f) + varying) - np.diag(f)
         slopes = slopes_of(varying, f, square.value, clip)
-        return sandwich_factor_of(settled, changed, slopes), factor_of_all
+        return sandwich_factor_of(density, changed, slopes), factor_of_all
 
     def diagnostics(self, posterior, draws):
         """Whether noisy sums agree, what noise hides, and whether errors are skewed."""

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from ...privacy.cost import PrivacyCost
 from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
-from .sensitivity import FREE_SQUARE_RATIO, free_curvature, joint_multiplier, residual_mu_squared
+from .sensitivity import FREE_SQUARE_RATIO, free_curvature, joint_mu_squared, residual_mu_squared
 
 MOMENT_SHARE = 0.19
 LABEL_SHARE = 0.41
@@ -318,7 +318,7 @@ class NoiseAwarePlan(StatisticsPlan):
 def _rounds_of_labels(family, of_moment, of_labels, of_scores, of_curvatures):
     """The rounds of a `NoiseAwarePlan`."""
     scores = [
-        Request("score", pair, joint_multiplier(family, *pair) ** -2.0)
+        Request("score", pair, joint_mu_squared(family, *(m**-2.0 for m in pair if m is not None)))
         for pair in zip(of_scores, of_curvatures, strict=True)
     ]
     moment = Request.alone("moment", of_moment, is_matrix=True)

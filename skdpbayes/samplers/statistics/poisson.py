@@ -44,7 +44,7 @@ from .dispersion import (
     tabulated,
     typical_exposure,
 )
-from .hmc import Density, Posterior
+from .hmc import Density
 from .normal import coordinates_of_numbers
 from .plan import N_ROWS
 from .population import CountPopulation, count_population, enough_rows, split
@@ -104,7 +104,7 @@ class PoissonDensity(Density):
     def negative_log_likelihood(self, u):
         """The negative log likelihood, up to a constant, and its gradient, for (n_points, length)."""
         curvature, turn = self.curvature, self.curvature.basis
-        f, slopes = self.synthetic_design.seen(u, self.centres, self.tables)
+        f, slopes = self.synthetic_design.expected_sums(u, self.centres, self.tables)
         changed = (f - self.origins[:, None]) @ turn
         energy, by_r, _, by_x = conditioned(
             self._turned - changed,
@@ -199,10 +199,6 @@ class PoissonLikelihood(Likelihood):
         centre = centre_for(clip, self.dispersion.value, self.family.max_count)
         return Question(self.transform, self.start, clip, centre)
 
-    def learn(self, request, *sums):
-        """Take over an answer; after a sum of residuals, find the mode and the dispersion."""
-        getattr(self, f"_learn_{request.kind}")(*sums)
-
     def _learn_curvature(self, matrix):
         self.matrix = matrix
 
@@ -221,7 +217,8 @@ class PoissonLikelihood(Likelihood):
             offsets = generator.permutation(log_exposures)
         n, largest = self.n_records, self.family.max_count
         self.counts = counts_seen(counts.value, counts.noise, largest, _N_COUNTS)
-        self.histogram = of_histogram(counts.value / n, counts.noise / n, count_edges(largest))
+        shares = counts.per_record(n)
+        self.histogram = of_histogram(shares.value, shares.noise, count_edges(largest))
         rate = max(self.counts.mean(), counts.noise / n) / np.exp(offsets).mean()
         theta = np.zeros(len(self.transform))
         if self.constant:
@@ -236,7 +233,7 @@ class PoissonLikelihood(Likelihood):
         """Let rows have the weighted second moment that was released, and note what is not known of it."""
         transform, n, constant = self.transform, self.n_records, self.constant
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
-        noisy_moment = unknown, self.matrix.value / n, self.matrix.noise / n
+        noisy_moment = unknown, *self.matrix.per_record(n)[:2]
         along = inv(transform)[:, -1]
         flat, varying = split(synthetic_design.moment, along, constant)
         varying = rescaled_to(flat, varying, *noisy_moment)
@@ -253,16 +250,16 @@ class PoissonLikelihood(Likelihood):
         self.curvature = curvature_given(of_design, self.unknown * np.outer(factors, factors))
 
     def _learn_residuals(self, value, square):
-        n = self.n_records
+        """Find the mode and the dispersion."""
         self.noisy_sums.append(value)
-        self.squares.append(square._replace(value=square.value / n, noise=square.noise / n))
-        self.settled = self.settle()
+        self.squares.append(square.per_record(self.n_records))
+        self.update_mode()
         self.dispersion = self._dispersion()
-        self.settled = self.settle()
+        self.update_mode()
 
     def _deviations(self):
         """The posterior deviations of the synthetic design's logits."""
-        covariance, rows = inv(self.settled.information(self.start)), self.synthetic_design.rows
+        covariance, rows = inv(self.at_mode.information(self.start)), self.synthetic_design.rows
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_LOGIT_SD)
 
@@ -359,10 +356,12 @@ class PoissonLikelihood(Likelihood):
         centres = np.array([synthetic_design.logits(noisy_sum.point) for noisy_sum in noisy_sums])
         tables = np.array([self._table(noisy_sum) for noisy_sum in noisy_sums])
         origins = [
-            synthetic_design.seen(noisy_sum.point[None], centre[None], table[None])[0][0, 0]
+            synthetic_design.expected_sums(noisy_sum.point[None], centre[None], table[None])[0][
+                0, 0
+            ]
             for noisy_sum, centre, table in zip(noisy_sums, centres, tables, strict=True)
         ]
-        scores, _ = synthetic_design.seen(self.start[None], centres, tables)
+        scores, _ = synthetic_design.expected_sums(self.start[None], centres, tables)
         away = (scores[:, 0] - origins) @ self.curvature.basis
         blocks, own = self._blocks(noisy_sums), np.arange(len(noisy_sums))
         blocks[own, own] += (_SHAPE_ERROR * away) ** 2
@@ -427,24 +426,20 @@ class PoissonLikelihood(Likelihood):
         blocks[indices, indices] += noises[:, None] ** 2
         return blocks
 
-    def posterior(self):
-        """The posterior that all releases amount to."""
-        self.settled = self.settle(2 * self.n_scale_rounds)
-        return Posterior(self.settled)
-
     def diagnostics(self, posterior, draws):
         """The dispersion of counts, and whether they follow the law."""
-        counts, n = self.histograms[0], self.n_records
+        counts = self.histograms[0]
+        shares = counts.per_record(self.n_records)
         other = {
             "dispersion": self.dispersion.value,
             "share_of_largest": share_of_largest(counts.value, counts.noise),
             "shortfall": self.shortfall(),
             "few_trials": evidence_of_few_trials(
-                counts.value / n,
-                counts.noise / n,
+                shares.value,
+                shares.noise,
                 count_edges(self.family.max_count),
                 self.some_logits(),
-                n,
+                self.n_records,
             ),
             "excess_zeros": self.excess_zeros(),
         }

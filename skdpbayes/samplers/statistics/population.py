@@ -494,7 +494,7 @@ class CountPopulation:
             )
         return replace(reshaped_design, share=share)
 
-    def seen(self, u, centres, tables):
+    def expected_sums(self, u, centres, tables):
         """``f_k`` for points, of shape (n_sums, n_points, length), and slopes by logits."""
         means, slopes = looked_up(self.logits(u), centres, tables)
         return self.size * self.share * (means * self.weights) @ self.rows, slopes
@@ -506,7 +506,7 @@ class CountPopulation:
 
     def jacobians(self, u, centres, tables):
         """``f_k`` at one point, and its derivatives, of shape (n_sums, length, length)."""
-        f, slopes = self.seen(u[None], centres, tables)
+        f, slopes = self.expected_sums(u[None], centres, tables)
         factors = self.size * self.share * slopes[:, 0] * self.weights
         return f[:, 0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
 

@@ -86,11 +86,14 @@ class Likelihood:
         ``K``; None is ``C``.
     start : ndarray of shape (n,)
         The mode, so far.
+    at_mode : Density
+        The density there.
     """
 
     coordinates: Coordinates
     matrix_norm: float | None = None
     start: np.ndarray
+    at_mode: Density
     # How many rounds look for the likeliest prior scales before each request.
     n_scale_rounds = 3
 
@@ -105,8 +108,8 @@ class Likelihood:
         raise NotImplementedError
 
     def learn(self, request: Request, *sums: NoisySum) -> None:
-        """Take over the answer to a request."""
-        raise NotImplementedError
+        """Take over the answer to a request, by the method of its kind."""
+        getattr(self, f"_learn_{request.kind}")(*sums)
 
     def density(self) -> Density:
         """The log density given all answers so far."""
@@ -116,11 +119,15 @@ class Likelihood:
         """Other numbers that are released, a dict."""
         return {}
 
-    def settle(self, n_rounds=None):
+    def update_mode(self, n_rounds=None):
         """The density at its mode and likeliest prior scales, which are noted."""
-        settled = find_mode_and_scales(self.density(), n_rounds or self.n_scale_rounds)
-        self.start, self.scales = settled.start, settled.scales
-        return settled
+        self.at_mode = find_mode_and_scales(self.density(), n_rounds or self.n_scale_rounds)
+        self.start, self.scales = self.at_mode.start, self.at_mode.scales
+        return self.at_mode
+
+    def posterior(self) -> Posterior:
+        """The posterior that all answers amount to."""
+        return Posterior(self.update_mode(2 * self.n_scale_rounds))
 
 
 def posterior_of(plan, target, likelihood_of, generator, advance=lambda: None):

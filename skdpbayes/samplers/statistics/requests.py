@@ -63,6 +63,10 @@ class NoisySum(NamedTuple):
     clip: float = math.inf
     centre: Any = None
 
+    def per_record(self, n_records):
+        """The sum and its noise over a number of records."""
+        return self._replace(value=self.value / n_records, noise=self.noise / n_records)
+
 
 class Question(NamedTuple):
     """Where a sum is asked for: public, or a function of what was released before.

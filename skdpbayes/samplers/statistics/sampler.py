@@ -63,8 +63,9 @@ class NoiseAware(Sampler):
     prior scale that is not given is learnt from them. Any number of draws is free. It supports
     logistic targets with up to 200 coefficients, counting all classes but one, for which it is the default,
     and up to 512 of two classes: then a fit takes about half a minute. Without privacy (``epsilon=inf``) the
-    plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases statistics of the components,
-    in their own coordinates; without privacy the plan is that of `Gibbs`.
+    plan is that of `SGFS`, or of `SGHMC` with weights. Numbers and counts have the plan of
+    `ClippedResiduals`, which is a name for the same sampler. For mixtures it releases statistics of the
+    components, in their own coordinates; without privacy the plan is that of `Gibbs`.
 
     References
     ----------
@@ -92,6 +93,8 @@ class NoiseAware(Sampler):
     is_calibrated = True
     wants_equal_precisions = False
     takes_weights = True
+    _wrong_target = "is for linear models and mixtures"
+    _checked_targets = "linear models' targets"
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, bounds, budget)
@@ -103,8 +106,6 @@ class NoiseAware(Sampler):
             return _plan_of_labels(*given)
         return _plan_of_numbers(*given)
 
-    _wrong_target = "is for linear models and mixtures"
-
     def for_mixture(self, budget: Any) -> Any:
         """Itself or, without privacy, what "auto" takes."""
         return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
@@ -112,8 +113,6 @@ class NoiseAware(Sampler):
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""
         check_linear(plan, target, self._checked_targets)
-
-    _checked_targets = "linear models' targets"
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
@@ -123,7 +122,17 @@ class NoiseAware(Sampler):
 
     def likelihood(self, family: Any) -> Callable[..., Any]:
         """The class of likelihoods of a family's responses, or a function; a subclass may have another."""
-        return _likelihood_of(family)
+        if isinstance(family, Normal):
+            from .normal import NormalLikelihood
+
+            return NormalLikelihood
+        if isinstance(family, Poisson):
+            from .poisson import PoissonLikelihood
+
+            return PoissonLikelihood
+        from .logistic import LogisticLikelihood
+
+        return LogisticLikelihood
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """New draws given what was released, in the units of the first."""
@@ -141,21 +150,6 @@ class NoiseAware(Sampler):
         unit = np.atleast_2d(released["coordinate_scale"])
         # Post-processing.
         return released["posterior"].importance_weights((draws / unit).reshape(len(draws), -1))
-
-
-def _likelihood_of(family):
-    """The likelihood of responses of a family."""
-    if isinstance(family, Normal):
-        from .normal import NormalLikelihood
-
-        return NormalLikelihood
-    if isinstance(family, Poisson):
-        from .poisson import PoissonLikelihood
-
-        return PoissonLikelihood
-    from .logistic import LogisticLikelihood
-
-    return LogisticLikelihood
 
 
 def _plan_of_labels(sampler, bounds, n_samples, budget, n_draws):

@@ -45,18 +45,6 @@ def joint_mu_squared(family, score, curvature=0.0):
     return max(score, score * (1.0 - free_curvature(family)) + curvature)
 
 
-def joint_multiplier(family, score_multiplier, curvature_multiplier=None):
-    """The noise multiplier of a release whose parts have two, the second or None."""
-    return joint_mu_squared(family, *_mu_squared_of(score_multiplier, curvature_multiplier)) ** -0.5
-
-
-def _mu_squared_of(score_multiplier, curvature_multiplier):
-    return (
-        score_multiplier**-2.0,
-        0.0 if curvature_multiplier is None else curvature_multiplier**-2.0,
-    )
-
-
 def joint_mu_squared_at(family, logit_bound, replaces, score, curvature=0.0):
     """``J`` at a point where logits are bounded.
 

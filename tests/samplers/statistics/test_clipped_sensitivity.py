@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from releases import Quieter
+from summed import clipped_sums, squares_moment, weighted_moment
 
 from skdpbayes.audit import audit_separation
 from skdpbayes.models import LinearModel, Normal, second_moment
-from skdpbayes.models.sums import (
-    clipped_sums,
-    read_together,
-    residuals_of_block,
-    reweighted,
-    squares_moment,
-    weighted_moment,
-)
+from skdpbayes.models.sums import read_together, residuals_of_block, reweighted
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics import requests

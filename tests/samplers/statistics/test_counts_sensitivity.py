@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from summed import clipped_sums, weighted_moment
 
 from skdpbayes.audit import audit_separation
 from skdpbayes.models import LinearModel, Poisson, second_moment
-from skdpbayes.models.sums import binned, clipped_sums, reweighted, weighted_moment
+from skdpbayes.models.sums import binned, reweighted
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.rounding import UNIT_ROUNDOFF
 from skdpbayes.samplers import ClippedResiduals
@@ -169,7 +170,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation,
     Two rows are opposite, and both have a count of 0 where others have the maximum, or one is left out.
     Points and clips are fixed here: what they follow from takes time, and reads what is released only.
     """
-    monkeypatch.setattr(PoissonLikelihood, "settle", lambda self, rounds=None: None)
+    monkeypatch.setattr(PoissonLikelihood, "update_mode", lambda self, rounds=None: None)
     monkeypatch.setattr(PoissonLikelihood, "_dispersion", lambda self: self.dispersion)
     monkeypatch.setattr(PoissonLikelihood, "next_clip", lambda self, reach: 1.5)
     tables, plan = two_tables(relation, exposed)

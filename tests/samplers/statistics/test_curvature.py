@@ -11,7 +11,7 @@ from skdpbayes.samplers.statistics.curvature import (
     _PRIOR_SQUARED_SIZE_IF_HIDDEN,
     Curvature,
     _default_variance,
-    _of_noise,
+    _noise_share,
     combined,
     denoised_eigenvalues,
 )
@@ -45,7 +45,7 @@ def test_eigenvalues_are_what_the_matrix_has_along_eigenvectors(rng, deviation):
         spread.append(np.mean((values - along) ** 2))
         off = inside[~np.eye(len(truth), dtype=bool)]
         left.append(np.mean(off**2) / deviation**2)
-        believed.append(_of_noise(values, found, seen))
+        believed.append(_noise_share(values, found, seen))
     assert np.mean(gathered) < 0.15 * np.mean(spread)
     assert 0.1 < np.mean(left) < 0.9
     assert np.mean(believed) == pytest.approx(np.mean(left), rel=0.35)
@@ -59,7 +59,7 @@ def test_far_eigenvalues_keep_their_noise_between_them(rng, length):
     for _ in range(60):
         values = np.linalg.eigvalsh(with_noise(truth, deviation, rng))
         found = denoised_eigenvalues(values, seen.sum() / length)
-        believed.append(_of_noise(values, found, seen))
+        believed.append(_noise_share(values, found, seen))
     assert np.mean(believed) > 0.6
 
 
@@ -68,7 +68,7 @@ def test_without_noise_eigenvalues_stay(rng):
     np.testing.assert_allclose(denoised_eigenvalues(values, 1e-14), values, atol=1e-10)
     np.testing.assert_array_equal(denoised_eigenvalues(values, 0.0), values)
     assert denoised_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
-    assert _of_noise(values[:1], values[:1], np.ones((1, 1))) == 1.0
+    assert _noise_share(values[:1], values[:1], np.ones((1, 1))) == 1.0
 
 
 def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):

