@@ -2,8 +2,8 @@
 
     g_k = sum_i v_i z_i psi(y_i - m(z_i . u_k)) + N(0, N_k^2 I),      Var y = m + m^2 / size,      m = exp
 
-A sum is about normal: its mean is what rows that stand for those of the table have, and its variance that of
-counts and the noise.
+A sum is about normal: its mean is that of a synthetic design's rows, and its variance that of counts and the
+noise.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from skdpbayes.samplers.statistics.prior import Growth, Prior, growth_of, prior_
 from skdpbayes.samplers.statistics.release import Likelihood
 from skdpbayes.samplers.statistics.requests import Question
 
-# Means are cut here.
-LARGEST_LOGIT = 10.0
+# Logarithms of means are cut here.
+LARGEST_LOG_MEAN = 10.0
 # What is not known of the curvature, relative to it.
 UNKNOWN_CURVATURE = 0.1
 
@@ -47,8 +47,8 @@ class NegativeBinomialDensity(Density):
     start: np.ndarray
 
     def sums(self, u):
-        """What a sum at 0 sees of rows at points of shape (n_points, length), and means of rows."""
-        means = np.exp(np.minimum(u @ self.rows.T, LARGEST_LOGIT))
+        """Expected sums without a centre at points of shape (n_points, length), and means of rows."""
+        means = np.exp(np.minimum(u @ self.rows.T, LARGEST_LOG_MEAN))
         return self.n_records / len(self.rows) * (self.weights * means) @ self.rows, means
 
     def negative_log_likelihood(self, u):
@@ -77,7 +77,9 @@ class NegativeBinomialDensity(Density):
 
     def level(self, u):
         """The logarithm of the mean of rows, which coefficients that grow keep."""
-        return np.log((np.exp(np.minimum(u @ self.rows.T, LARGEST_LOGIT)) @ self.weights)[:, None])
+        return np.log(
+            (np.exp(np.minimum(u @ self.rows.T, LARGEST_LOG_MEAN)) @ self.weights)[:, None]
+        )
 
     def parameters(self, u, random):
         """Coefficients, and nothing else."""
@@ -94,7 +96,7 @@ class NegativeBinomialLikelihood(Likelihood):
         transform, norm = self.coordinates.transform, self.coordinates.norm
         n_rows, generator = enough_rows(256, transform), np.random.default_rng(0)
         self.rows, self.weights = rows_like(self.design, transform, norm, n_rows, generator)
-        self.prior = prior_of(plan.bounds, 1, prior_precision, transform)
+        self.prior = prior_of(plan.bounds, 1, prior_precision, transform, self.design)
         self.growth = growth_of(self.constant, 1, transform)
         self.scales, self.start = self.prior.prior_mode, np.zeros(len(transform))
         self.sums, self.clip = [], plan.bounds.family.max_count
@@ -123,7 +125,7 @@ class NegativeBinomialLikelihood(Likelihood):
 
     def means(self):
         """Means of rows at the mode."""
-        return np.exp(np.minimum(self.rows @ self.start, LARGEST_LOGIT))
+        return np.exp(np.minimum(self.rows @ self.start, LARGEST_LOG_MEAN))
 
     def density(self):
         """The density given all sums so far."""

@@ -30,13 +30,8 @@ def variances_of(score_discrepancy, f):
             one @ (score_discrepancy.factor * shares) @ score_discrepancy.factor.T @ one
             for shares in score_discrepancy.shares
         ]
-        for i, pull, excess in zip(
-            score_discrepancy.uncertain,
-            score_discrepancy.pulls,
-            score_discrepancy.excess,
-            strict=True,
-        ):
-            unknown[i] += excess * (one @ score_discrepancy.factor @ pull) ** 2
+        for i, pull in zip(score_discrepancy.uncertain, score_discrepancy.pulls, strict=True):
+            unknown[i] += (one @ score_discrepancy.factor @ pull) ** 2
         away = np.sum((one - score_discrepancy.centre) ** 2 / score_discrepancy.squares)
         found.append(
             unknown + 0.1 * score_discrepancy.size**2 / one.size * score_discrepancy.squares * away

@@ -269,6 +269,12 @@ _CORRELATION_VARIANCES = np.geomspace(1e-5, 1.0, 9)[:, None]
 _POWERS = (0.0, 0.5, 1.0)
 # Dirichlet pseudo-count of the least prior variance.
 _LEAST_VARIANCE_COUNT = 3.0
+# Prior variance of correlations of columns that hardly vary where noise hides how much, whatever others have.
+_HIDDEN_CORRELATION_VARIANCE = 0.25
+# Variance of such columns, over the mean one, at most.
+_SMALL_VARIANCE = 0.5
+# Columns are hidden from this inverse of the relative deviation of a variance on, and partly before.
+_DOUBT_FACTOR = 2.0
 # Number of EM iterations for the weights of prior variances.
 _WEIGHT_ITERATIONS = 49
 # Least eigenvalue of the correlations.
@@ -303,12 +309,15 @@ class Design:
         Variances of the entries of the covariance given what was released, about.
     mean_variance : float
         Those of the mean.
+    hidden : ndarray of shape (length, length)
+        Those of covariances of columns that hardly vary, of which other columns say nothing; 0 elsewhere.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
     uncertainty: np.ndarray | float = 0.0
     mean_variance: float = 0.0
+    hidden: np.ndarray | float = 0.0
 
     @property
     def second_moment(self):
@@ -359,12 +368,22 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     )
     variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
+    # Other columns say nothing of how columns vary together whose variances noise hides.
+    deviations = np.sqrt(variances_of_squares)
+    doubts = np.minimum(_DOUBT_FACTOR * deviations / variances, 1.0)
+    is_small = variances + deviations < _SMALL_VARIANCE * variances.mean()
+    units = variances * np.where(is_small, doubts, 0.0) ** 2
+    hidden = _HIDDEN_CORRELATION_VARIANCE * np.outer(units, units)
+    np.fill_diagonal(hidden, 0.0)
+    hidden *= noise**2 / np.maximum(2.0 * hidden + noise**2, 1e-300)
+    uncertainty = np.maximum(uncertainty, hidden)
     np.fill_diagonal(uncertainty, variances_of_squares)
     return Design(
         data_norm * mean,
         unit * covariance,
         unit**2 * uncertainty,
         unit * float(columns.mean_variances.mean()),
+        unit**2 * hidden,
     )
 
 
@@ -518,7 +537,9 @@ def with_constant(design, constant):
     uncertainty = np.pad(np.broadcast_to(design.uncertainty, design.covariance.shape), (0, 1))
     uncertainty[-1, :-1] = uncertainty[:-1, -1] = constant**2 * design.mean_variance
     covariance = np.pad(design.covariance, (0, 1))
-    return Design(np.append(design.mean, constant), covariance, uncertainty, design.mean_variance)
+    hidden = np.pad(np.broadcast_to(design.hidden, design.covariance.shape), (0, 1))
+    mean = np.append(design.mean, constant)
+    return Design(mean, covariance, uncertainty, design.mean_variance, hidden)
 
 
 def _shrunk(noisy, noise, variances):

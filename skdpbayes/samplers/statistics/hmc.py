@@ -46,7 +46,7 @@ _LARGEST_TREND = 2.5
 _N_FORGOTTEN_ROUNDS = 6
 # Fewest rounds of draws, without those: R-hat and effective sample sizes of fewer say little.
 _LEAST_ROUNDS = 8
-# Draws of a chain that are worth one, for each round of which one is kept; and most of these rounds.
+# One of so many rounds is kept that draws have an autocorrelation time of about this, and at most so many.
 _DEPENDENCE_PER_ROUND = 1.5
 _MOST_THINNING = 6
 # The seed of chains that settle, which `chain_seed` never returns.
@@ -55,8 +55,10 @@ _CHAIN_SEED = 2**31
 _MOST_ROUNDS_COMPARED = 40
 # Acceptance to which the step size is tuned in the warm-up.
 _ACCEPTANCE = 0.75
-# Length of a path, in deviations of a normal law, and the most steps that it has.
+# Length of a path, in deviations of a normal law, and the least and the most steps that it has: one step of
+# that length is nearly as long as steps are stable.
 _PATH_LENGTH = 1.6
+_LEAST_LEAPS = 2
 _MOST_LEAPS = 8
 # First deviation of ``c``, and the acceptance to which it is tuned.
 _GROWTH_SD = 0.4
@@ -67,18 +69,13 @@ _LARGEST_ADAPTATION = 4.0
 _LEAST_LIKELIHOOD_SHARE = 1e-6
 
 
-def _refusing_what_overflows():
-    """A context for steps that go too far: their energy is nan, which refuses them, and no error."""
-    return np.errstate(over="ignore", invalid="ignore")
-
-
 class Density:
     """A log density of ``u`` given noisy sums, a likelihood with a prior, which chains draw from.
 
     Attributes
     ----------
     prior : Prior
-    scales : ndarray of shape (n_groups,)
+    scales : ndarray of shape (n_scales,)
         Prior scales at which a mode is looked for.
     start : ndarray of shape (n,)
         Where to look for it.
@@ -106,7 +103,10 @@ class Density:
         raise NotImplementedError
 
     def level(self, u):
-        """The mean logit of each block, of shape (n_points, n_blocks), which growing coefficients keep."""
+        """A level of predictions of each block, as the mean logit, of shape (n_points, n_blocks).
+
+        Growing coefficients keep it; chains are right whatever it is, and mix faster if it is well known.
+        """
         raise NotImplementedError
 
     @property
@@ -124,6 +124,10 @@ class Density:
         """The probability of releases that say as much against a narrow prior; 1 where none does."""
         return 1.0
 
+    def deviations_without_noise(self):
+        """The deviations that parameters would have without noise, nan where that is not known."""
+        return np.full(self.start.size, np.nan)
+
 
 def find_mode(density):
     """The mode, by Newton's steps that are damped until they descend."""
@@ -134,7 +138,7 @@ def find_mode(density):
         for _ in range(10):
             damped = information + damping * np.diag(np.diag(information))
             step = solve(damped, gradient)
-            with _refusing_what_overflows():
+            with np.errstate(over="ignore", invalid="ignore"):  # Energies of nan are refused.
                 new_energy, new_gradient = (part[0] for part in density.potential((u - step)[None]))
             if new_energy <= energy:
                 break
@@ -201,7 +205,7 @@ class Metric(NamedTuple):
         ``Q``.
     likelihood : ndarray of shape (n,)
         ``f``.
-    prior : ndarray of shape (n_groups, n)
+    prior : ndarray of shape (n_scales, n)
         ``w``.
     """
 
@@ -213,10 +217,11 @@ class Metric(NamedTuple):
     def at(cls, density: Any, mode: np.ndarray) -> Self:
         """The metric of the curvatures at a mode, found with the scales of the density."""
         inverse = inv(cholesky(density.information(mode)))
-        precisions, basis = [group.precision for group in density.prior.groups], inverse.T
-        if precisions:
+        precisions, basis = density.prior.precisions, inverse.T
+        if len(precisions):
             # Of different weights, so that eigenvalues are, and no rounding turns the basis.
-            whole = sum((k + 1.0) * each for k, each in enumerate(precisions))
+            weights = np.arange(1.0, len(precisions) + 1.0) / density.scales**2
+            whole = np.tensordot(weights, precisions, 1)
             turn = eigh(inverse @ whole @ inverse.T)[1]
             largest = np.argmax(np.abs(turn), axis=0)
             basis = basis @ (turn * np.sign(turn[largest, np.arange(mode.size)]))
@@ -234,7 +239,7 @@ class Metric(NamedTuple):
         return self._replace(likelihood=np.clip(likelihood, *ends))
 
     def widths(self, scales):
-        """``1 / d`` of chains, of shape (n_chains, n), for scales of shape (n_chains, n_groups)."""
+        """``1 / d`` of chains, of shape (n_chains, n), for scales of shape (n_chains, n_scales)."""
         return (self.likelihood + scales**-2.0 @ self.prior) ** -0.5
 
 
@@ -392,7 +397,7 @@ def draw(density, n_draws, seed, chains=None):
 def _round(density, chains, state, generator):
     """(states after a path and a move along which coefficients grow, mean chances of both)."""
     prior, grew = density.prior, _GROWTH_ACCEPTANCE
-    with _refusing_what_overflows():
+    with np.errstate(over="ignore", invalid="ignore"):  # Energies of nan are refused.
         scales = prior.scales_given(state[0], generator)
         state, accepted = _path(density, chains, state, scales, generator)
         if prior.is_learnt:
@@ -403,7 +408,7 @@ def _round(density, chains, state, generator):
 def _path(density, chains, state, scales, generator):
     """(states after a Hamiltonian path or as they were, the mean chance of acceptance)."""
     basis, widths = chains.metric.basis, chains.metric.widths(scales)
-    leaps = min(max(math.ceil(_PATH_LENGTH / chains.step), 1), _MOST_LEAPS)
+    leaps = min(max(math.ceil(_PATH_LENGTH / chains.step), _LEAST_LEAPS), _MOST_LEAPS)
     step = min(chains.step, _PATH_LENGTH / leaps) * generator.uniform(0.7, 1.2)  # Post-processing.
     u, value, force = state
     energy, pull = density.prior.energy_given(u, scales)

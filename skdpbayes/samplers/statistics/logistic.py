@@ -35,18 +35,18 @@ from .requests import Question
 #     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
 #
 # a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates,
-# and ``h`` what is not known of these squares, relative to them: where columns add up to one, or
-# depend on each other in another way, noise hides that rows do not vary. Both kinds of releases are
+# and ``h`` what is not known of their second moment, relative to ``l_j^2``: where columns hardly vary, add
+# up to one, or depend on each other in another way, noise hides it. Both kinds of releases are
 # linear in ``M``. Without ``h``, given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``,
 # with ``L = diag(l)``,
 #
 #     L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,
 #     Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
 #
-# With it, ``d_i = length / k^2 - 1 / (k^2 / length + h_i)`` is taken off a diagonal entry of a
-# precision, and
+# With it, ``D_i = diag(1 / e_ij - 1 / (e_ij + h_ij))``, ``e_ij = (k l_i / l_j)^2 / length``, is taken off a
+# precision, for the columns ``J`` with an ``h_ij``, and
 #
-#     Cov(M_i) = C_i + r_i C_i e_i e_i^T C_i,    r_i = d_i / (1 - d_i e_i^T C_i e_i)
+#     Cov(M_i) = C_i + C_iJ (D_i^-1 - C_iJJ)^-1 C_iJ^T
 #
 # ``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any
 # point. ``M`` is not quite the same everywhere, so that variances grow with the distance from the
@@ -82,11 +82,9 @@ class ScoreDiscrepancy:
     shares : ndarray of shape (n, n)
         The variances in the coordinates ``B``, row by row of ``M``.
     uncertain : ndarray of shape (m,)
-        Which rows have an ``h``.
+        Rows of ``M`` with more variance, each as often as it has columns in ``J``.
     pulls : ndarray of shape (m, n)
-        ``C_i e_i`` of these in the coordinates ``B``.
-    excess : ndarray of shape (m,)
-        ``r`` of these.
+        What they have besides, in the coordinates ``B``: a sum of outer products.
     size : float
         ``k``.
     squares : ndarray of shape (n,)
@@ -100,7 +98,6 @@ class ScoreDiscrepancy:
     shares: np.ndarray
     uncertain: np.ndarray
     pulls: np.ndarray
-    excess: np.ndarray
     size: float
     squares: np.ndarray
     centre: np.ndarray
@@ -114,7 +111,7 @@ class ScoreDiscrepancy:
     def parts(self):
         """Matrices ``P`` and ``Q``: variances of the entries of a score at ``centre`` are ``(f P)^2 Q``."""
         parts_of_uncertain = np.zeros((self.uncertain.size, self.squares.size))
-        parts_of_uncertain[np.arange(self.uncertain.size), self.uncertain] = self.excess
+        parts_of_uncertain[np.arange(self.uncertain.size), self.uncertain] = 1.0
         return (
             np.hstack([self.factor, self.factor @ self.pulls.T]),
             np.vstack([self.shares.T, parts_of_uncertain]),
@@ -131,7 +128,7 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
         Scores, and curvatures, with the deviations of their noise.
     point : ndarray of shape (n,)
         The last point.
-    relative_variances : ndarray of shape (length,) or None, default=None
+    relative_variances : ndarray of shape (length, length) or None, default=None
         ``h``, of a block; None is 0.
     """
     n, centre = point.size, synthetic_design.change(point[None])[0]
@@ -151,22 +148,17 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
         observed.append((slope, noisy_sum.value - slope, noisy_sum.noise**2 / 2.0, far))
-    relative_variances = (
-        np.zeros(n)
-        if relative_variances is None
-        else np.tile(relative_variances, synthetic_design.family.n_blocks)
-    )
-    relative_variances = np.where(
-        relative_variances > _LEAST_RELATIVE_VARIANCE,
-        np.minimum(relative_variances, _LARGEST_RELATIVE_VARIANCE),
-        0.0,
-    )
-    candidates = (_given(observed, size, squares, centre, relative_variances) for size in _SIZES)
+    variances, units = np.zeros((n, n)), squares[:, None] / squares
+    if relative_variances is not None:
+        variances = np.kron(np.eye(synthetic_design.family.n_blocks), relative_variances)
+    is_large = variances > _LEAST_RELATIVE_VARIANCE * units
+    variances = np.where(is_large, np.minimum(variances, _LARGEST_RELATIVE_VARIANCE * units), 0.0)
+    candidates = (_given(observed, size, squares, centre, variances) for size in _SIZES)
     return max(candidates, key=lambda each: each[0])[1]
 
 
 def _given(observed, size, squares, centre, relative_variances):
-    """(log evidence, `ScoreDiscrepancy`) for a size."""
+    """(log evidence, `ScoreDiscrepancy`) for a size, with ``h`` of shape (n, n)."""
     n, of_size = squares.size, size**2 / squares.size
     precision, onto, twice_log_evidence = np.zeros((n, n)), np.zeros((n, n)), 0.0
     for slopes, residual, noises, far in observed:
@@ -183,22 +175,29 @@ def _given(observed, size, squares, centre, relative_variances):
     turned = onto @ factor
     mean = turned * shares
     twice_log_evidence += np.sum(turned * mean) - np.log1p(prior * g).sum()
-    (uncertain,) = np.nonzero(relative_variances)
-    pulls = (shares * factor)[uncertain]
-    taken = 1.0 / of_size - 1.0 / (of_size + relative_variances[uncertain])
-    # By rounding it might be 0, where a row is known to no digit.
-    least = of_size / (of_size + relative_variances[uncertain])
-    variances_left = np.maximum(1.0 - taken * np.sum(pulls * factor[uncertain], axis=1), least)
-    excess, along = taken / variances_left, np.sum(turned[uncertain] * pulls, axis=1)
-    mean[uncertain] += (excess * along)[:, None] * pulls
-    twice_log_evidence += np.sum(excess * along**2) - np.sum(
-        np.log(variances_left / np.maximum(1.0 - taken * of_size, least))
-    )
+    uncertain, pulls = [], [np.empty((0, n))]
+    for i in np.flatnonzero(relative_variances.any(axis=1)):
+        (columns,) = np.nonzero(relative_variances[i])
+        less = of_size * squares[i] / squares[columns]
+        more = less + relative_variances[i, columns]
+        taken = 1.0 / less - 1.0 / more
+        of_columns = shares[i] * factor[columns]
+        left = np.diag(1.0 / taken) - of_columns @ factor[columns].T
+        values, basis = eigh(0.5 * (left + left.T))
+        # By rounding it might be 0, where a row is known to no digit.
+        values = np.maximum(values, (less / more / taken).min())
+        pull = (basis / np.sqrt(values)).T @ of_columns
+        along = pull @ turned[i]
+        mean[i] += along @ pull
+        twice_log_evidence += along @ along + np.sum(np.log(less / more / taken) - np.log(values))
+        uncertain += [i] * len(columns)
+        pulls.append(pull)
     evidence = (
         0.5 * twice_log_evidence
         - 0.5 * (np.log(size / _PRIOR_MEDIAN_SIZE) / _PRIOR_LOG_SD_SIZE) ** 2
     )
-    known = mean @ factor.T, factor, shares, uncertain, pulls, excess
+    which = np.array(uncertain, dtype=int)
+    known = mean @ factor.T, factor, shares, which, np.concatenate(pulls)
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
 
@@ -237,7 +236,7 @@ def prior_predictive_p_values(density, transform):
     """
     # Post-processing.
     generator = np.random.default_rng(0)
-    parts = _from_prior(density.prior.groups, transform, density.label_sum.size, generator)
+    parts = _from_prior(density.prior, transform, density.label_sum.size, generator)
     predicted = in_parts(density.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = inv(np.cov(first.T).reshape(len(first.T), -1))
@@ -256,14 +255,18 @@ def in_parts(function, points, *arguments):
     return np.concatenate([function(part, *arguments) for part in parts])
 
 
-def _from_prior(groups, transform, size, generator):
+def _from_prior(prior, transform, size, generator):
     """Points from the prior, for each group those where the others are zero."""
     length, back = len(transform), inv(transform)
-    parts = []
-    for group in groups:
+    parts: list[np.ndarray] = []
+    columns = prior.columns
+    for group in prior.groups:
         precisions = np.einsum("ji,jk,ki->i", back, group.precision[:length, :length], back)
-        is_own = precisions > 1e-9 * precisions.max()
+        is_own = precisions > 1e-9 * max(precisions.max(), 1e-300)
         deviations = np.where(is_own, np.where(is_own, precisions, 1.0) ** -0.5, 0.0)
+        if columns is not None and not parts:
+            own = columns.drawn_deviations(length, _N_PREDICTED, generator)
+            deviations = deviations + own[:, None]
         # Post-processing.
         scales = np.exp(generator.choice(group.logs, p=softmax(group.weights), size=_N_PREDICTED))
         # Post-processing.
@@ -324,7 +327,7 @@ class LogisticDensity(Density):
     ----------
     synthetic_design : Population or NormalPopulation
     prior : Prior
-    scales : ndarray of shape (n_groups,)
+    scales : ndarray of shape (n_scales,)
         Prior scales at which the mode is looked for.
     growth : Growth
     transform : ndarray of shape (length, length)
@@ -488,12 +491,19 @@ class LogisticLikelihood(Likelihood):
         self.coordinates = coordinates_for(design, noise, plan.bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         n_blocks, length = self.family.n_blocks, len(transform)
-        self.prior = prior_of(plan.bounds, n_blocks, prior_precision[:length], transform)
+        known = plan.bounds, n_blocks, prior_precision[:length], transform
+        self.prior = prior_of(*known, design)
         self.growth = growth_of(self.constant, n_blocks, transform)
         self.scales = self.prior.prior_mode
-        noise = noise / n_records * np.sum(transform**2, axis=0)
         moments = np.sum(transform * (design.second_moment @ transform), axis=0)
-        self.relative_variances = (noise / np.maximum(moments, 1e-300)) ** 2
+        moments = np.maximum(moments, 1e-300)
+        noise = noise / n_records * np.sum(transform**2, axis=0)
+        hidden = np.broadcast_to(design.hidden, design.covariance.shape)
+        unknown = transform.T**2 @ hidden @ transform**2
+        # A covariance is no larger than the variances allow.
+        unknown = np.minimum(unknown, np.outer(moments, moments))
+        np.fill_diagonal(unknown, noise**2)
+        self.relative_variances = unknown / moments**2
         self.synthetic_design = moment_matched_sample(
             design, transform, self.family, self.coordinates.norm, n_records, N_ROWS
         )
@@ -546,7 +556,8 @@ class LogisticLikelihood(Likelihood):
     def posterior(self):
         """The posterior that all releases amount to."""
         density = super().posterior().density
-        shift = deviations_in_common(self.prior_precision, self.family, density.scales)
+        known = self.prior_precision, self.family, density.scales
+        shift = deviations_in_common(*known, self.prior.columns)
         return Posterior(replace(density, shift=shift))
 
     def diagnostics(self, posterior, draws):
@@ -556,20 +567,25 @@ class LogisticLikelihood(Likelihood):
         return {"rarest_class": rarest_class(posterior.density, draws, self.constant)}
 
 
-def deviations_in_common(prior_precision, family, scales):
+def deviations_in_common(prior_precision, family, scales, columns=None):
     """Prior deviations of what classes have in common, none for two.
 
     Parameters
     ----------
     prior_precision : ndarray of shape (n_parameters,)
     family : ClassFamily
-    scales : ndarray of shape (n_groups,)
-        Of all coefficients or, if there is an intercept, of the others and of it.
+    scales : ndarray of shape (n_scales,)
+        Of all coefficients or, if there is an intercept, of the others and of it; and of columns.
+    columns : ColumnScales or None, default=None
     """
     if family.n_blocks == 1:
         return np.empty(0)
     length = prior_precision.size // len(family.contrasts)
-    deviations = prior_precision[:length] ** -0.5 * scales[0]
-    if len(scales) > 1:
-        deviations[-1] *= scales[1] / scales[0]
-    return deviations
+    n_columns = 0 if columns is None else len(columns.chosen)
+    of_groups, of_columns = np.split(scales, [len(scales) - n_columns])
+    scale = np.full(length, of_groups[0])
+    if len(of_groups) > 1:
+        scale[-1] = of_groups[1]
+    if columns is not None:
+        scale[columns.chosen] = of_columns
+    return prior_precision[:length] ** -0.5 * scale

@@ -292,7 +292,7 @@ class NormalDensity(Density):
         ``f``, ``p``, ``h``, ``m`` and ``S``, and the coordinates in which they are.
     prior : Prior
         Of points; it says nothing of the last coordinate.
-    scales : ndarray of shape (n_groups,)
+    scales : ndarray of shape (n_scales,)
         Prior scales at which the mode is looked for.
     growth : Growth
     prior_median, log_sd : float
@@ -584,7 +584,8 @@ class NormalLikelihood(Likelihood):
             self.design, transform, matrix.value, matrix.noise, self.n_records, released.noise
         )
         transform = self.curvature.transform
-        self.prior = prior_of(self.plan.bounds, 1, self.prior_precision, transform).padded()
+        known = self.plan.bounds, 1, self.prior_precision, transform
+        self.prior = prior_of(*known, self.design).padded()
         growth = growth_of(self.constant, 1, transform)
         self.growth = growth._replace(
             matrix=np.pad(growth.matrix, (0, 1)), intercept=np.append(growth.intercept, 0.0)

@@ -62,7 +62,7 @@ class PoissonDensity(Density):
     synthetic_design : CountPopulation
     curvature : CountCurvature
     prior : Prior
-    scales : ndarray of shape (n_groups,)
+    scales : ndarray of shape (n_scales,)
         Prior scales at which the mode is looked for.
     growth : Growth
     transform : ndarray of shape (length, length)
@@ -184,7 +184,7 @@ class PoissonLikelihood(Likelihood):
         super().__init__(plan, released, prior_precision)
         self.coordinates, self.matrix_norm = coordinates_of_numbers(plan, released, 1.0)
         self.transform = self.coordinates.transform
-        self.prior = prior_of(plan.bounds, 1, prior_precision, self.transform)
+        self.prior = prior_of(plan.bounds, 1, prior_precision, self.transform, self.design)
         self.growth = growth_of(self.constant, 1, self.transform)
         self.scales, self.dispersion = self.prior.prior_mode, PRIOR_DISPERSION
         self.noisy_sums, self.squares, self._tables = [], [], {}

@@ -97,19 +97,26 @@ def dense(population, noisy_sums, curvatures, at, size, doubts=0.0):
     design, values = np.vstack(designs), np.concatenate(values)
     variances = np.concatenate(variances)
     prior = np.outer(squares, 1.0 / squares) * size**2 / n
-    prior = (prior + np.diag(np.broadcast_to(doubts, n))).ravel()
+    prior = (prior + doubts).ravel()
     covariance = np.linalg.inv(np.diag(1.0 / prior) + (design.T / variances) @ design)
     mean = covariance @ (design.T / variances) @ values
     law = (design * prior) @ design.T + np.diag(variances)
     return mean, covariance, multivariate_normal.logpdf(values, cov=law)
 
 
-# What is not known of mean squares, relative to them: less than 0.05 is left to the rest of ``M``.
-DOUBTS = {"all squares are known": np.zeros(2), "one is not": np.array([0.01, 0.8])}
+# What is not known of second moments, relative to mean squares: less than 0.05 is left to the rest of ``M``.
+DOUBTS = {
+    "all squares are known": np.zeros((2, 2)),
+    "one is not": np.diag([0.01, 0.8]),
+    "nor how columns vary together": np.array([[0.3, 0.5], [0.5, 0.8]]),
+}
 
 
 def doubted(doubts, population):
-    return np.tile(np.where(doubts > 0.05, doubts, 0.0), population.family.n_blocks)
+    """``h`` of all blocks, which know nothing of each other."""
+    squares = squares_of(population)
+    of_blocks = np.kron(np.eye(population.family.n_blocks), doubts)
+    return np.where(of_blocks > 0.05 * np.outer(squares, 1.0 / squares), of_blocks, 0.0)
 
 
 @pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)

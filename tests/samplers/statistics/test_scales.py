@@ -3,11 +3,20 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import multivariate_normal
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.models import LinearModel, Logistic, Softmax, TargetBounds
-from skdpbayes.samplers.statistics.prior import Group, Prior, SplitLogNormal, prior_of
+from skdpbayes.samplers.statistics import prior as module
+from skdpbayes.samplers.statistics.design import Design
+from skdpbayes.samplers.statistics.prior import (
+    Group,
+    Prior,
+    SplitLogNormal,
+    prior_of,
+    unusual_columns,
+)
 
 
 def a_precision(rng, n):
@@ -82,7 +91,7 @@ def test_a_scale_that_is_known_makes_it_normal(rng):
     for each in (energy, given):
         np.testing.assert_allclose(np.diff(-each), np.diff(expected), rtol=1e-10)
     np.testing.assert_allclose(gradient, points @ precision, rtol=1e-12)
-    np.testing.assert_array_equal(group.likeliest(100.0 * points[0], np.eye(4)), 1.0)
+    np.testing.assert_array_equal(Prior((group,)).likeliest(100.0 * points[0], np.eye(4)), 1.0)
 
 
 @pytest.mark.filterwarnings("error")
@@ -104,7 +113,8 @@ def test_the_scale_of_a_vector_is_found(rng, scale):
     root = np.linalg.inv(np.linalg.cholesky(precision))
     group = Group.learnt(precision, n)
     found = [
-        group.likeliest(scale * rng.normal(size=n) @ root, np.zeros((n, n))) for _ in range(50)
+        Prior((group,)).likeliest(scale * rng.normal(size=n) @ root, np.zeros((n, n)))
+        for _ in range(50)
     ]
     assert np.mean(found) == pytest.approx(scale, rel=0.05)
     assert 0.5 < np.std(found) / (scale / np.sqrt(2.0 * n)) < 1.6
@@ -123,7 +133,7 @@ def test_the_scale_of_a_vector_that_is_seen_through_noise_is_found(rng, scale, m
         tau, last = 1.0, 0.0
         while tau != last:
             known = np.linalg.inv(np.eye(n) / noise + precision / tau**2)
-            tau, last = group.likeliest(known @ seen / noise, known), tau
+            tau, last = Prior((group,)).likeliest(known @ seen / noise, known), tau
         laws = [
             multivariate_normal.logpdf(seen, cov=np.exp(2.0 * log) * covariance + noise * np.eye(n))
             + log_law(log)
@@ -138,7 +148,7 @@ def test_the_scale_of_a_vector_that_is_seen_through_noise_is_found(rng, scale, m
 def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(law):
     """``-log tau - log(tau / m)^2 / 0.98`` is largest at ``m e^-0.49``; without a law of scales nowhere."""
     group = Group.learnt(np.eye(1), 1, law)
-    assert group.likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(
+    assert Prior((group,)).likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(
         law.mode * np.exp(-0.49), rel=0.1
     )
 
@@ -158,7 +168,7 @@ def test_precisions_add_up(rng):
     np.testing.assert_allclose(prior.precision(np.array([3.0, 2.0])), expected)
     u = rng.normal(size=5)
     found = prior.likeliest(u, np.zeros((5, 5)))
-    assert found[0] == learnt.likeliest(u, np.zeros((5, 5)))
+    assert found[0] == Prior((learnt,)).likeliest(u, np.zeros((5, 5)))[0]
     assert found[1] == 1.0
 
 
@@ -262,3 +272,114 @@ def test_without_information_draws_have_the_law_of_an_unknown_scale():
     lengths, wanted = (np.linalg.norm(each[:, :3], axis=1) for each in (draws, expected))
     for share in (0.1, 0.5, 0.9):
         assert np.quantile(lengths, share) == pytest.approx(np.quantile(wanted, share), rel=0.35)
+
+
+# Columns that vary by another amount than is usual
+
+# The second hardly varies, the fourth far more than others.
+VARIANCES = np.array([0.1, 0.002, 0.12, 0.6, 0.1])
+
+
+def a_design(deviation=0.01, variances=VARIANCES):
+    """Columns and a constant, whose variances are known up to a deviation, relative to them or to 0.1."""
+    unknown = (deviation * np.maximum(variances, 0.1)) ** 2
+    covariance = np.diag(np.append(variances, 0.0))
+    return Design(np.append(0.0 * variances, 0.5), covariance, np.diag(np.append(unknown, 0.0)))
+
+
+def prior_of_columns(rng, n_blocks=2, design=None):
+    """The prior of a table, in other coordinates, and these."""
+    bounds = TargetBounds(4, 1.0, 0.25, (1.0, 1.0), constant=0.5, learns_scales=(True, True))
+    transform, precisions = rng.normal(size=(6, 6)), np.full(6, 4.0)
+    design = a_design() if design is None else design
+    return prior_of(bounds, n_blocks, precisions, transform, design), transform
+
+
+def test_columns_that_surely_vary_less_or_more_have_scales_of_their_own(rng):
+    prior, _ = prior_of_columns(rng)
+    np.testing.assert_array_equal(prior.columns.chosen, [1, 3])
+    usual = VARIANCES.mean()
+    for variance, law in zip(VARIANCES[[1, 3]], np.exp(prior.columns.weights), strict=True):
+        assert law.sum() == pytest.approx(1.0)
+        # As probably one for a unit as one for a deviation.
+        assert law[5] == pytest.approx(0.5, abs=0.01)
+        off = np.delete(law, 5) / (1.0 - law[5])
+        mean = off @ np.delete(module._FACTOR_LOGS, 5)
+        assert mean == pytest.approx(0.5 * np.log(usual / variance), abs=0.25)
+
+
+@pytest.mark.parametrize("deviation, variances", [(1.0, VARIANCES), (0.1, np.full(5, 0.1))])
+def test_others_are_those_that_noise_hides_and_those_that_vary_alike(rng, deviation, variances):
+    design = a_design(deviation, variances)
+    assert unusual_columns(design, 5)[0].size == 0
+    assert prior_of_columns(rng, design=design)[0].columns is None
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2])
+def test_factors_and_scales_are_integrated_out(rng, n_blocks):
+    """Against sums of normal densities over all of the grid."""
+    prior, transform = prior_of_columns(rng, n_blocks)
+    coefficients, intercept = prior.groups
+    points = 0.3 * rng.normal(size=(4, 6 * n_blocks))
+    theta = 2.0 * (points.reshape(4, n_blocks, 6) @ transform.T)
+
+    def sums(values, log):
+        return norm.logpdf(values, scale=np.exp(log)).sum(axis=1)
+
+    expected = []
+    for each in theta:
+        of_scales = [
+            weight
+            + sums(each[:, [0, 2, 4]].T, log).sum()
+            + sum(
+                np.log(np.exp(law) @ np.exp(sums(each[:, j], log + module._FACTOR_LOGS[:, None])))
+                for j, law in zip([1, 3], prior.columns.weights, strict=True)
+            )
+            for log, weight in zip(coefficients.logs, coefficients.weights, strict=True)
+        ]
+        of_intercept = [
+            weight + sums(each[:, 5:].T, log).sum()
+            for log, weight in zip(intercept.logs, intercept.weights, strict=True)
+        ]
+        expected.append(-logsumexp(of_scales) - logsumexp(of_intercept))
+    np.testing.assert_allclose(np.diff(prior.energy(points)), np.diff(expected), rtol=1e-8)
+
+
+def test_scales_of_columns_are_drawn_given_points(rng):
+    """On average over them energies have the gradient of the one without scales."""
+    prior, _ = prior_of_columns(rng)
+    point, step = 0.3 * rng.normal(size=12), 1e-5
+    many = np.repeat(point[None], 40_000, axis=0)
+    scales = prior.scales_given(many, rng)
+    assert scales.shape == (40_000, 4)
+    gradients = prior.energy_given(many, scales)[1]
+    error = 5.0 * gradients.std(axis=0) / 200.0
+    for j, unit in enumerate(step * np.eye(12)):
+        ahead, behind = prior.energy(np.array([point + unit, point - unit]))
+        assert abs(gradients[:, j].mean() - (ahead - behind) / (2.0 * step)) < error[j]
+
+
+def test_energies_given_scales_are_those_of_the_precision(rng):
+    prior, _ = prior_of_columns(rng)
+    points, scales = rng.normal(size=(3, 12)), rng.uniform(0.5, 2.0, size=4)
+    energy, gradient = prior.energy_given(points, scales)
+    precision = prior.precision(scales)
+    np.testing.assert_allclose(energy, 0.5 * np.sum(points * (points @ precision), axis=1))
+    np.testing.assert_allclose(gradient, points @ precision)
+    padded = np.pad(precision, (0, 1))
+    np.testing.assert_allclose(prior.padded().precision(scales), padded)
+    assert len(prior.prior_mode) == 4 and prior.prior_mode[2] > prior.prior_mode[0]
+
+
+def test_a_large_coefficient_of_a_column_leaves_the_scale_of_others(rng):
+    """That of one that hardly varies has a factor, and that of another makes all scales larger."""
+    prior, transform = prior_of_columns(rng, 1)
+    found = []
+    for large in (1, 2):
+        theta = 0.2 * np.ones(6)
+        theta[large] = 10.0
+        scales = prior.likeliest(np.linalg.solve(transform, theta), np.zeros((6, 6)))
+        found.append(scales[0])
+        if large == 1:
+            assert scales[2] > 4.0 * scales[0]
+    assert found[1] > 3.0 * found[0]

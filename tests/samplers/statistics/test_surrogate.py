@@ -60,6 +60,8 @@ def a_density(rng, length, n_classes=2, has_rows=True):
     ]
     curvature = population.curvature(centre)
     curvatures = [NoisySum(1.2 * curvature, 10.0, centre)]
+    unknown = np.diag(np.linspace(0.8, 0.0, length))
+    unknown[:2, :2] += 0.3
     prior = a_prior(rng, family, length)
     return LogisticDensity(
         synthetic_design=population,
@@ -70,9 +72,7 @@ def a_density(rng, length, n_classes=2, has_rows=True):
         shift=np.empty(0),
         label_sum=f + rng.normal(size=size) * 15.0,
         noise=20.0,
-        score_discrepancy=estimate_discrepancy(
-            population, noisy_sums, curvatures, centre, np.linspace(0.8, 0.0, length)
-        ),
+        score_discrepancy=estimate_discrepancy(population, noisy_sums, curvatures, centre, unknown),
         origin=population.origin,
         slope=float(population.mean_variance(population.at(centre[None]))[0]),
         basis=np.linalg.qr(rng.normal(size=(size, size)))[0],
@@ -206,7 +206,6 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         shares=np.full((3, 3), 1e-18),
         uncertain=np.zeros(0, dtype=int),
         pulls=nothing[:0],
-        excess=np.zeros(0),
         size=1e-9,
         squares=np.ones(3),
         centre=np.zeros(3),
