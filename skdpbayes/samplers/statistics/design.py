@@ -191,7 +191,7 @@ def _density(odds):
 
 # Coordinates ``theta = W u`` in which rows say about as much in all directions.
 #
-#     W = (A' / n + floor)^(-1/2),    C^2 = 1.3 tr(W^T A' W / n)
+#     W = (A' / n + floor)^(-1/2),    C^2 = r tr(W^T A' W / n),     r the plan's `row_clipping`
 #
 # The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a
 # direction below it would cost all others, through ``C``, what it says.

@@ -225,8 +225,7 @@ class Metric(NamedTuple):
             turn = eigh(inverse @ whole @ inverse.T)[1]
             largest = np.argmax(np.abs(turn), axis=0)
             basis = basis @ (turn * np.sign(turn[largest, np.arange(mode.size)]))
-        prior = np.array([np.sum(basis * (each @ basis), axis=0) for each in precisions])
-        prior = prior.reshape(len(precisions), mode.size)
+        prior = np.einsum("ij,gij->gj", basis, precisions.reshape(-1, *basis.shape) @ basis)
         likelihood = 1.0 - density.scales**-2.0 @ prior
         return cls(basis, np.maximum(likelihood, _LEAST_LIKELIHOOD_SHARE), prior)
 

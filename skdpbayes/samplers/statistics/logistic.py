@@ -22,7 +22,7 @@ from scipy.special import softmax
 from ..._linalg import eigh, inv
 from .design import coordinates_for
 from .hmc import Density, Posterior
-from .plan import CLIPPING, N_ROWS
+from .plan import N_ROWS
 from .population import NormalPopulation, Population, moment_matched_sample
 from .prior import Growth, Prior, growth_of, prior_of
 from .release import Likelihood
@@ -488,7 +488,7 @@ class LogisticLikelihood(Likelihood):
     def __init__(self, plan, released, prior_precision):
         super().__init__(plan, released, prior_precision)
         design, noise, n_records = self.design, released.noise, self.n_records
-        self.coordinates = coordinates_for(design, noise, plan.bounds, n_records, CLIPPING)
+        self.coordinates = coordinates_for(design, noise, plan.bounds, n_records, plan.row_clipping)
         transform = self.coordinates.transform
         n_blocks, length = self.family.n_blocks, len(transform)
         known = plan.bounds, n_blocks, prior_precision[:length], transform

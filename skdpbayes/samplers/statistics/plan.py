@@ -45,8 +45,10 @@ LEAPS = 3
 BURN_IN = 24
 # Of rows that stand for those of a table of more than two classes or of counts, at least.
 N_ROWS = 256
-# C^2 over the mean square of whitened rows.
-CLIPPING = 1.3
+# C^2 over the mean square of whitened rows of labels: the largest with which variances, with sampling, are
+# at most so many times those with the least.
+_LOGISTIC_CLIPPINGS = (1.3, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
+_LARGEST_VARIANCE_RATIO = 1.05
 # Deviations of noise below which a released variance says no more than "less than".
 INVISIBLE = 1.5
 # Standard deviation of a column that is spread evenly over its bounds, over half their width.
@@ -256,12 +258,22 @@ class NoiseAwarePlan(StatisticsPlan):
         slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
         and what is not known of the curvature. Columns that hardly vary are widened more.
         """
-        data, learnt, prior = self._mu_squared
+        data, learnt, prior = self._mu_squared(self.row_clipping)
         return math.sqrt((data + prior) / (prior + learnt))
 
     @property
-    def _mu_squared(self):
-        """``F``, ``F^2 / V`` and ``P``."""
+    def row_clipping(self):
+        """``C^2`` over the mean square of whitened rows, beyond which rows count less.
+
+        The less noise there is, the larger: where a model is not quite right, rows that count less aim at
+        other coefficients than those of maximum likelihood.
+        """
+        _, learnt, _ = self._mu_squared(np.array(_LOGISTIC_CLIPPINGS))
+        (allowed,) = np.nonzero(_LARGEST_VARIANCE_RATIO * learnt >= learnt[0])
+        return _LOGISTIC_CLIPPINGS[allowed[-1]]
+
+    def _mu_squared(self, clipping):
+        """``F``, ``F^2 / V`` and ``P`` for a ratio of ``C^2``, or several."""
         length, family, sensitivity_factor = (
             self.bounds.block_length,
             self.family,
@@ -270,7 +282,7 @@ class NoiseAwarePlan(StatisticsPlan):
         assert self.bounds.row_norm is not None  # The sampler is for no other targets.
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
-        norm = math.sqrt(CLIPPING * length)
+        norm = np.sqrt(clipping * length)
         released = self.label_multiplier**2 + 1.0 / _total_mu_squared(self.score_multipliers)
         noise = (sensitivity_factor * norm * family.score_bound) ** 2 * released
         multiplier = _total_mu_squared(filter(None, self.curvature_multipliers)) ** -0.5
@@ -283,7 +295,7 @@ class NoiseAwarePlan(StatisticsPlan):
     @property
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
-        found, (_, learnt, prior) = super().warnings, self._mu_squared
+        found, (_, learnt, prior) = super().warnings, self._mu_squared(self.row_clipping)
         if self.budget.is_private and learnt < _NEGLIGIBLE_PRIOR_SHARE * prior:
             found += (self._noise_dominates(),)
         else:
