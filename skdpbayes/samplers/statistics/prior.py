@@ -430,7 +430,7 @@ def prior_of(bounds, n_blocks, precisions, transform, design=None):
 
 
 def unusual_columns(design, n_columns):
-    """Columns that surely vary less or more than is usual, and the law of their factors.
+    """Columns, no indicators, that surely vary less or more than is usual, and the law of their factors.
 
     A column's variance follows a gamma law with the mean and the variance that a release leaves. The usual
     variance is the mean one.
@@ -453,8 +453,14 @@ def unusual_columns(design, n_columns):
     variances = np.maximum(variances, _LEAST_VARIANCE * usual)
     unknown = np.maximum(unknown, _LEAST_UNKNOWN_VARIANCE * variances**2)
     margin = _SURE_DEVIATIONS * np.sqrt(unknown)
-    is_less = variances + margin < _UNUSUAL_RATIO * usual
-    (chosen,) = np.nonzero(is_less | (variances - margin > usual / _UNUSUAL_RATIO))
+    is_unusual = variances + margin < _UNUSUAL_RATIO * usual
+    is_unusual |= variances - margin > usual / _UNUSUAL_RATIO
+    # The effects of indicators, of which rare ones hardly vary, are of one size for a unit.
+    means = np.abs(design.mean[:n_columns])
+    squares = variances + means**2
+    margin = np.sqrt(margin**2 + _SURE_DEVIATIONS**2 * design.mean_variance)
+    may_indicate = (np.abs(squares - means) < margin) | (np.abs(squares - 1.0) < margin)
+    (chosen,) = np.nonzero(is_unusual & ~may_indicate)
     shapes = np.maximum(variances**2 / unknown, _LEAST_SHAPE)
     laws = gamma(shapes, scale=variances / shapes)
     half = 0.5 * _FACTOR_STEP * _LOG_STEP

@@ -280,11 +280,12 @@ def test_without_information_draws_have_the_law_of_an_unknown_scale():
 VARIANCES = np.array([0.1, 0.002, 0.12, 0.6, 0.1])
 
 
-def a_design(deviation=0.01, variances=VARIANCES):
+def a_design(deviation=0.01, variances=VARIANCES, mean=0.4):
     """Columns and a constant, whose variances are known up to a deviation, relative to them or to 0.1."""
     unknown = (deviation * np.maximum(variances, 0.1)) ** 2
     covariance = np.diag(np.append(variances, 0.0))
-    return Design(np.append(0.0 * variances, 0.5), covariance, np.diag(np.append(unknown, 0.0)))
+    mean = np.append(np.full(variances.size, mean), 0.5)
+    return Design(mean, covariance, np.diag(np.append(unknown, 0.0)))
 
 
 def prior_of_columns(rng, n_blocks=2, design=None):
@@ -313,6 +314,13 @@ def test_others_are_those_that_noise_hides_and_those_that_vary_alike(rng, deviat
     design = a_design(deviation, variances)
     assert unusual_columns(design, 5)[0].size == 0
     assert prior_of_columns(rng, design=design)[0].columns is None
+
+
+@pytest.mark.parametrize("mean, indicator", [(0.002, 1), (0.9995, 1), (-0.9995, 1)])
+def test_what_may_be_an_indicator_of_a_rare_event_has_none(mean, indicator):
+    """Their moments are those of 0 and 1, or of -1 and 1."""
+    assert indicator not in unusual_columns(a_design(mean=mean), 5)[0]
+    assert indicator in unusual_columns(a_design(mean=0.3), 5)[0]
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])

@@ -22,11 +22,13 @@ ESTIMATORS = {
 
 
 def a_table(seed, kind, n=8_000):
-    """Two columns with deviations of 1/12 and a correlation of .6, and six indicators."""
+    """Two columns around .3 with deviations of 1/12 and a correlation of .6, and six indicators."""
     rng = np.random.default_rng(seed)
     numbers = rng.multivariate_normal(np.zeros(2), [[1.0, 0.6], [0.6, 1.0]], n)
     category = rng.choice(7, n, p=[0.3, 0.25, 0.15, 0.12, 0.1, 0.05, 0.03])
-    X = np.c_[np.clip(numbers / 12.0, -1.0, 1.0), category[:, None] == range(1, 7)].astype(float)
+    X = np.c_[np.clip(0.3 + numbers / 12.0, -1.0, 1.0), category[:, None] == range(1, 7)].astype(
+        float
+    )
     effects = rng.choice([-1.0, 1.0], 8) * rng.uniform(0.15, 0.6, 8)
     effects[:2] *= 12.0
     logits = X @ effects
