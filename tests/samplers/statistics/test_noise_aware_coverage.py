@@ -181,7 +181,7 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
 @pytest.mark.parametrize("times", [0.3, 1.0, 3.0, 6.0])
 def test_intervals_cover_whatever_the_scale_of_coefficients_and_the_budget(times, epsilon):
     """Where effects are large, coefficients of a table share the error of their scale: more tables."""
-    repetitions = 60 if times > 3.0 else 20
+    repetitions = 60 if times > 1.0 else 20
     assert 0.82 <= intervals(times, repetitions, epsilon)[0] <= 0.98
 
 
