@@ -132,14 +132,14 @@ class Block:
         return sp.hstack([rows, last], format="csr") if self.constant else rows
 
 
-def sum_of_blocks(target, of_block):
+def sum_of_blocks(target, sums_over_block):
     """The sums over blocks of a tuple of arrays or None.
 
     Parameters
     ----------
     target : NamedTuple
         A linear model's target.
-    of_block : callable
+    sums_over_block : callable
         Of a slice and the `Block` of these rows.
     """
     table, n, length = _table(target), target.scale.size, max(1, target.n_features)
@@ -152,7 +152,7 @@ def sum_of_blocks(target, of_block):
         # Memory that were allocated for every block would be cleared by the system every time.
         buffer = np.empty(min(size, stop - first) * length)
         return reduce(
-            _added, (of_block(part, _block(target, table, part, buffer)) for part in parts)
+            _added, (sums_over_block(part, _block(target, table, part, buffer)) for part in parts)
         )
 
     return reduce(_added, map_chunks(of_chunk, n, n_chunks, n * length))
@@ -203,14 +203,14 @@ def record_weights(
     of_matrices = norm if of_matrices is None else of_matrices
     weights = np.empty(target.scale.size)
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         squares = block.squared_lengths(transform)
         # What is no number does not count.
         least = np.minimum(norm / np.sqrt(squares), of_matrices**2 / squares)
         weights[part] = np.nan_to_num(np.minimum(1.0, least), nan=0.0)
         return ()
 
-    sum_of_blocks(target, of_block)
+    sum_of_blocks(target, sums_over_block)
     return weights
 
 
@@ -283,10 +283,10 @@ def read_together(target, reads):
     """
     of_blocks = [make(target, *args) for make, args in reads]
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         return tuple(number for each in of_blocks for number in each(part, block))
 
-    sums = sum_of_blocks(target, of_block)
+    sums = sum_of_blocks(target, sums_over_block)
     return tuple(zip(sums[::2], sums[1::2], strict=True))
 
 
@@ -303,13 +303,13 @@ def moment_of_block(target, transform, theta=None, clip=None):
         As for `clipped_of_block`; None is without residuals.
     """
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         weights = target.weights[part]
         if theta is not None:
             weights = weights * _clipped(target, theta, clip, part, block) ** 2
         return moment(block.moved(transform), weights), None
 
-    return of_block
+    return sums_over_block
 
 
 def clipped_of_block(target, theta, clip, centre=None, weighs_squares=True):
@@ -329,13 +329,13 @@ def clipped_of_block(target, theta, clip, centre=None, weighs_squares=True):
         Whether squares are weighted, too.
     """
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         residuals = _clipped(target, theta, clip, part, block, centre)
         weighted = target.weights[part] * residuals
         square = residuals @ (weighted if weighs_squares else residuals)
         return block.summed(weighted[None])[0], float(square)
 
-    return of_block
+    return sums_over_block
 
 
 def residuals_of_block(target, theta, clip, centre=None, is_weighted=True):
@@ -344,12 +344,12 @@ def residuals_of_block(target, theta, clip, centre=None, is_weighted=True):
     Parameters are those of `clipped_of_block`.
     """
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         residuals = _clipped(target, theta, clip, part, block, centre)
         weighted = target.weights[part] * residuals if is_weighted else residuals
         return float(weighted.sum()), float(residuals @ weighted)
 
-    return of_block
+    return sums_over_block
 
 
 def _clipped(target, theta, clip, part, block, centre=None):
@@ -363,7 +363,7 @@ def _sums(target, family, weights, theta, transform, responses, curvature):
     weights = target.weights if weights is None else weights
     at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         given = None if responses is None else responses[part]
         if transform is None or not curvature:
             sums = family.sums_of_block(block, weights[part], theta, given, curvature)
@@ -381,7 +381,7 @@ def _sums(target, family, weights, theta, transform, responses, curvature):
         rows = block if transform is None else block.moved(transform)
         return gradient, slope_matrix(family, predicted, weights[part], rows)
 
-    return sum_of_blocks(target, of_block)
+    return sum_of_blocks(target, sums_over_block)
 
 
 def sum_of_losses(target, family, theta):
@@ -393,10 +393,10 @@ def sum_of_losses(target, family, theta):
         As for `weighted_sums`.
     """
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         return (family.losses(block.logits(theta), target.responses[part]).sum(),)
 
-    return sum_of_blocks(target, of_block)[0]
+    return sum_of_blocks(target, sums_over_block)[0]
 
 
 def slope_matrix(family, predicted, weights, rows):
@@ -474,11 +474,11 @@ def second_moment(
     """
     constant = target.constant if constant is None else constant
 
-    def of_block(part, block):
+    def sums_over_block(part, block):
         factors = np.ones(block.scale.size) if weights is None else weights[part]
         return (replace(block, constant=constant).moment(factors),)
 
-    return sum_of_blocks(target, of_block)[0]
+    return sum_of_blocks(target, sums_over_block)[0]
 
 
 # Losses of linear models with their first two derivatives, for those who read records without

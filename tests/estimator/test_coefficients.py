@@ -39,10 +39,9 @@ def test_intervals_hold_their_share_of_draws(binary, level):
     assert interval.shape == (1, 4, 2)
     draws = binary.posterior_samples_
     inside = (interval[..., 0] <= draws) & (draws <= interval[..., 1])
-    # Chains that refuse a step draw a number twice.
-    np.testing.assert_allclose(inside.mean(axis=0), level, atol=0.02)
+    np.testing.assert_allclose(inside.mean(axis=0), level, atol=0.01)
     below = (draws < interval[..., 0]).mean(axis=0)
-    np.testing.assert_allclose(below, (1 - level) / 2, atol=0.02)
+    np.testing.assert_allclose(below, (1 - level) / 2, atol=0.01)
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1, 2.0, np.nan])

@@ -217,17 +217,17 @@ class Metric(NamedTuple):
     def at(cls, density: Any, mode: np.ndarray) -> Self:
         """The metric of the curvatures at a mode, found with the scales of the density."""
         inverse = inv(cholesky(density.information(mode)))
-        precisions, basis = density.prior.precisions, inverse.T
-        if len(precisions):
+        prior, basis = density.prior, inverse.T
+        if prior.groups:
             # Of different weights, so that eigenvalues are, and no rounding turns the basis.
-            weights = np.arange(1.0, len(precisions) + 1.0) / density.scales**2
-            whole = np.tensordot(weights, precisions, 1)
+            weights = np.arange(1.0, density.scales.size + 1.0)
+            whole = prior.precision(density.scales / np.sqrt(weights))
             turn = eigh(inverse @ whole @ inverse.T)[1]
             largest = np.argmax(np.abs(turn), axis=0)
             basis = basis @ (turn * np.sign(turn[largest, np.arange(mode.size)]))
-        prior = np.einsum("ij,gij->gj", basis, precisions.reshape(-1, *basis.shape) @ basis)
-        likelihood = 1.0 - density.scales**-2.0 @ prior
-        return cls(basis, np.maximum(likelihood, _LEAST_LIKELIHOOD_SHARE), prior)
+        squares = prior.squares_along(basis)
+        likelihood = 1.0 - density.scales**-2.0 @ squares
+        return cls(basis, np.maximum(likelihood, _LEAST_LIKELIHOOD_SHARE), squares)
 
     def adapted(self, points, scales):
         """A metric in which points of chains, given their scales, have variances of one."""

@@ -272,21 +272,13 @@ class Prior:
         return np.append(modes, modes[0] * np.exp(np.exp(self.columns.weights) @ _FACTOR_LOGS))
 
     @cached_property
-    def precisions(self):
-        """Precisions of ``u`` that belong to each scale, of shape (n_scales, n, n)."""
-        matrices = [group.precision for group in self.groups]
-        if self.columns is not None:
-            matrices += [rows.T @ rows for rows in self.columns.rows]
-        return np.array(matrices)
-
-    @cached_property
     def _lines(self):
         """Precisions side by side; lines and logarithms of scales, padded with log-weight -inf."""
         most = max(group.logs.size for group in self.groups)
         lines = np.array([np.full((len(self.groups), most), fill) for fill in (-np.inf, 1.0, 0.0)])
         for k, group in enumerate(self.groups):
             lines[:, k, : group.logs.size] = *group.line, group.logs
-        return np.hstack(self.precisions[: len(self.groups)]), *lines
+        return np.hstack([group.precision for group in self.groups]), *lines
 
     def _squares(self, u):
         """``P_g u``, of shape (n_points, n_groups, n), and ``q_g``."""
@@ -351,18 +343,34 @@ class Prior:
 
     def precision(self, scales):
         """That at given scales."""
-        return np.tensordot(scales**-2.0, self.precisions, 1) if self.groups else 0.0
+        of_groups, of_columns = np.split(scales, [len(self.groups)])
+        total = sum(g.precision / t**2 for g, t in zip(self.groups, of_groups, strict=True))
+        if self.columns is not None:
+            rows = self.columns.rows / of_columns[:, None, None]
+            total = total + np.tensordot(rows, rows, axes=((0, 1), (0, 1)))
+        return total
+
+    def squares_along(self, vectors):
+        """Squares ``q`` of each scale for the columns of a matrix (n, m), of shape (n_scales, m)."""
+        if not self.groups:
+            return np.empty((0, vectors.shape[1]))
+        squares = self._squares(vectors.T)[1].T
+        if self.columns is None:
+            return squares
+        return np.vstack([squares, np.sum((self.columns.rows @ vectors) ** 2, axis=1)])
 
     def likeliest(self, u, covariance):
         """The likeliest scales, ``u`` being known up to a covariance.
 
         Those of columns have the mean precision given that of the group.
         """
-        n_groups = len(self.groups)
-        extra = np.tensordot(self.precisions, covariance, 2)
-        terms, of_columns = self._terms(u[None], extra[:n_groups], extra[n_groups:])
+        extra, of_columns = [np.sum(covariance * group.precision) for group in self.groups], 0.0
+        if self.columns is not None:
+            rows = self.columns.rows
+            of_columns = np.einsum("jbi,ik,jbk->j", rows, covariance, rows, optimize=True)
+        terms, of_columns = self._terms(u[None], np.array(extra), of_columns)
         places = np.argmax(terms[0], axis=1)
-        logs = self._lines[3][np.arange(n_groups), places]
+        logs = self._lines[3][np.arange(len(self.groups)), places]
         if self.columns is not None:
             logits = self.columns.factor_logits(of_columns, places[:1])[:, 0]
             factors = -0.5 * np.log(softmax(logits, axis=1) @ np.exp(-2.0 * _FACTOR_LOGS))
