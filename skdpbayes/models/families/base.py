@@ -138,6 +138,11 @@ class ClassFamily(Family):
     def contrasts(self) -> np.ndarray:
         """``H``, of shape (n_classes, n_blocks), which maps logits of blocks to logits of classes."""
 
+    @property
+    def of_classes(self) -> "ClassFamily":
+        """The law with a logit for every class of more than two."""
+        return self
+
 
 class NumberFamily(Family):
     """A law of responses that are numbers, with one logit.

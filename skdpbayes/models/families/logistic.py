@@ -203,6 +203,11 @@ class Softmax(ClassFamily):
         return replace(self, only_contrasts=True)
 
     @property
+    def of_classes(self) -> "Softmax":
+        """The law with a logit for every class."""
+        return replace(self, only_contrasts=False)
+
+    @property
     def target_classes(self) -> tuple[type, type, type]:
         """Compiled targets of dense rows, of sparse rows, and of remote rows."""
         return DenseSoftmax, SparseSoftmax, RemoteSoftmax
@@ -219,15 +224,15 @@ class Softmax(ClassFamily):
     def inverse_link(self, logits: np.ndarray) -> np.ndarray:
         """``p``, of shape (..., n_classes, n)."""
         # In place, where scipy's softmax spends most of its time on arrays in between.
-        p = self.contrasts @ logits
-        p -= p.max(axis=-2, keepdims=True)
+        p = self._expanded(logits)
+        p = p - p.max(axis=-2, keepdims=True)
         np.exp(p, out=p)
         p /= p.sum(axis=-2, keepdims=True)
         return p
 
     def mean(self, predicted: np.ndarray) -> np.ndarray:
         """``H^T p``."""
-        return self.contrasts.T @ predicted
+        return self._contrasted(predicted)
 
     def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """``H^T (p - e_y)``."""
@@ -235,22 +240,30 @@ class Softmax(ClassFamily):
 
     def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """``H^T (diag(p) - p p^T) H a``."""
-        moved = predicted * (self.contrasts @ vectors)
+        moved = predicted * self._expanded(vectors)
         moved -= predicted * moved.sum(axis=-2, keepdims=True)
-        return self.contrasts.T @ moved
+        return self._contrasted(moved)
 
     def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
-        """``(1 - |p|^2) / n_blocks``."""
-        return (1.0 - np.sum(predicted**2, axis=-2)) / self.n_blocks
+        """``(1 - |p|^2) / (K - 1)``, the mean over contrasts."""
+        squares = np.einsum("...kn,...kn->...n", predicted, predicted)
+        return (1.0 - squares) / (self.n_classes - 1)
 
     def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
-        """``-2 H^T p / n_blocks``."""
-        return -2.0 / self.n_blocks * self.mean(predicted)
+        """``-2 H^T p / (K - 1)``."""
+        return -2.0 / (self.n_classes - 1) * self.mean(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """``-log p_y``."""
-        logits = self.contrasts @ logits
+        logits = self._expanded(logits)
         return logsumexp(logits, axis=0) - logits[responses, np.arange(responses.size)]
+
+    # Products with an identity would take most of the time.
+    def _expanded(self, logits: np.ndarray) -> np.ndarray:
+        return self.contrasts @ logits if self.only_contrasts else logits
+
+    def _contrasted(self, values: np.ndarray) -> np.ndarray:
+        return self.contrasts.T @ values if self.only_contrasts else values
 
     def expected_slope(self, variance: float) -> float:
         """The expected slope for two classes."""

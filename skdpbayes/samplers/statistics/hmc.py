@@ -7,9 +7,9 @@ given them, and tries a move by which all coefficients grow and the mean of logi
 scales integrated out. A path is about a quarter of a period of a normal law, in coordinates ``u = Q z / d``
 in which the curvatures of ``U`` and of the prior at the mode are diagonal, ``d^2 = f + sum_g w_g / tau_g^2``.
 
-Chains warm up until they agree, which costs no privacy: over the last rounds split R-hat [1]_ of all
-coordinates is near 1, and the energy has no trend. Whoever draws again goes on from where they were, after
-some rounds that are forgotten.
+Chains warm up for five autocorrelation times of the slowest coordinate, which costs no privacy, and until the
+energy has no trend. How they mix is told by effective sample sizes and split R-hat [1]_. Whoever draws again
+goes on from where chains were, after some rounds that are forgotten.
 
 References
 ----------
@@ -34,11 +34,10 @@ from .prior import Prior
 # Fewest rounds of a warm-up, and most: then chains draw all the same, and R-hat tells.
 _LEAST_WARM_UP = 12
 _MOST_WARM_UP = 100
-# Rounds after which it is asked again whether chains agree.
+# Rounds after which the metric is adapted, and at least those until it is asked again whether a warm-up ends.
 _ROUNDS_BETWEEN_CHECKS = 4
-# R-hat of chains that agree, over many rounds; over few it is larger, as rounds depend on each other.
-_AGREEING_R_HAT = 1.1
-_R_HAT_OF_FEW_ROUNDS = 1.0
+# Length of a warm-up, in autocorrelation times of the slowest coordinate.
+_AUTOCORRELATION_TIMES = 5.0
 # Largest trend of the energy, in its standard errors.
 _LARGEST_TREND = 2.5
 # Chains that go on make so many rounds before other draws. States before and after then have hardly anything
@@ -47,7 +46,7 @@ _N_FORGOTTEN_ROUNDS = 6
 # Fewest rounds of draws, without those: R-hat and effective sample sizes of fewer say little.
 _LEAST_ROUNDS = 8
 # One of so many rounds is kept that draws have an autocorrelation time of about this, and at most so many.
-_DEPENDENCE_PER_ROUND = 1.5
+_AUTOCORRELATION_TIME_KEPT = 2.5
 _MOST_THINNING = 6
 # The seed of chains that settle, which `chain_seed` never returns.
 _CHAIN_SEED = 2**31
@@ -253,41 +252,38 @@ def warmed_up_chains(density):
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ metric.basis.T
     chains = Chains(u, metric, mode.size**-0.25, _GROWTH_SD)
     state, states = (u, *density.negative_log_likelihood(u)), []
+    next_check, time = _LEAST_WARM_UP, 1.0
     with drawing_bar(_MOST_WARM_UP) as advance:
-        for turn in range(_MOST_WARM_UP):
+        for n_rounds in range(1, _MOST_WARM_UP + 1):
             state, accepted, grew = _round(density, chains, state, generator)
-            gain = 1.0 / (1.0 + turn / 4.0)
+            gain = 1.0 / (1.0 + (n_rounds - 1) / 4.0)
             chains = chains._replace(
                 step=chains.step * math.exp(gain * (accepted - _ACCEPTANCE)),
                 growth_sd=chains.growth_sd * math.exp(gain * (grew - _GROWTH_ACCEPTANCE)),
             )
             states.append(np.column_stack([state[0], state[1] + density.prior.energy(state[0])]))
             advance()
-            if (turn + 1) % _ROUNDS_BETWEEN_CHECKS == 0:
-                if turn + 1 >= _LEAST_WARM_UP and _agree(states):
+            # Rounds, chains, and coordinates with the energy, the last.
+            window = np.array(states[len(states) // 2 :])
+            if n_rounds == next_check:
+                time = window[..., 0].size / effective_sample_size(window).min()
+                enough = math.ceil(_AUTOCORRELATION_TIMES * time)
+                if n_rounds >= enough and not _has_trend(window[..., -1]):
                     break
-                points = np.concatenate(_last_half(states))[:, :-1]
+                next_check = max(n_rounds + _ROUNDS_BETWEEN_CHECKS, enough)
+            if n_rounds % _ROUNDS_BETWEEN_CHECKS == 0:
+                points = np.concatenate(window)[:, :-1]
                 metric = metric.adapted(points, density.prior.scales_given(points, generator))
                 chains = chains._replace(metric=metric)
-    window = _last_half(states)
-    dependence = window.shape[0] * N_CHAINS / effective_sample_size(window).min()
-    thinning = min(max(int(dependence / _DEPENDENCE_PER_ROUND), 1), _MOST_THINNING)
+    thinning = min(max(round(time / _AUTOCORRELATION_TIME_KEPT), 1), _MOST_THINNING)
     return chains._replace(points=state[0], thinning=thinning)
 
 
-def _last_half(states):
-    """The last half of rounds, of shape (n_rounds, N_CHAINS, n + 1), the energy last."""
-    return np.array(states[len(states) // 2 :])
-
-
-def _agree(states):
-    """Whether chains agree over the last half of rounds."""
-    window = _last_half(states)
-    first, second = np.array_split(window[..., -1], 2)
-    trend = second.mean() - first.mean()
-    error = math.sqrt(2.0 / N_CHAINS) * window[..., -1].std()
-    largest = _AGREEING_R_HAT + _R_HAT_OF_FEW_ROUNDS / len(window)
-    return abs(trend) < _LARGEST_TREND * error and np.all(r_hat(window) < largest)
+def _has_trend(energies):
+    """Whether energies of shape (n_rounds, N_CHAINS) still rise or fall."""
+    first, second = np.array_split(energies, 2)
+    error = math.sqrt(2.0 / N_CHAINS) * energies.std()
+    return abs(second.mean() - first.mean()) >= _LARGEST_TREND * error
 
 
 def normalized_ranks(draws):

@@ -65,6 +65,8 @@ _PRIOR_LOG_SD_SIZE = 0.7
 _LEAST_RELATIVE_VARIANCE = 0.05
 # Where ``h`` is more, nothing is known of the row of ``M``, and doubles can still tell ``h`` from that.
 _LARGEST_RELATIVE_VARIANCE = 1e12
+# Most entries of an array over rows of ``M`` and pairs of columns.
+_MOST_ENTRIES = 2**20
 # Of ``k^2 / length``: by how much ``M`` may change on the way, relative to the change of ``f``.
 _CHANGE = 0.1
 
@@ -157,6 +159,15 @@ def estimate_discrepancy(synthetic_design, noisy_sums, curvatures, point, relati
     return max(candidates, key=lambda each: each[0])[1]
 
 
+def _groups_of(counts):
+    """Lists of places of equal positive numbers, so few that arrays of their squares stay small."""
+    groups = []
+    for count in np.unique(counts[counts > 0]):
+        (rows,) = np.nonzero(counts == count)
+        groups += np.array_split(rows, -(-len(rows) * count**2 // _MOST_ENTRIES))
+    return groups
+
+
 def _given(observed, size, squares, centre, relative_variances):
     """(log evidence, `ScoreDiscrepancy`) for a size, with ``h`` of shape (n, n)."""
     n, of_size = squares.size, size**2 / squares.size
@@ -175,29 +186,32 @@ def _given(observed, size, squares, centre, relative_variances):
     turned = onto @ factor
     mean = turned * shares
     twice_log_evidence += np.sum(turned * mean) - np.log1p(prior * g).sum()
-    uncertain, pulls = [], [np.empty((0, n))]
-    for i in np.flatnonzero(relative_variances.any(axis=1)):
-        (columns,) = np.nonzero(relative_variances[i])
-        less = of_size * squares[i] / squares[columns]
-        more = less + relative_variances[i, columns]
+    uncertain, pulls = [np.empty(0, dtype=int)], [np.empty((0, n))]
+    has_more = relative_variances > 0.0
+    counts = has_more.sum(axis=1)
+    for rows in _groups_of(counts):  # Rows with as many columns are treated together.
+        count = counts[rows[0]]
+        columns = np.nonzero(has_more[rows])[1].reshape(len(rows), count)
+        less = of_size * squares[rows, None] / squares[columns]
+        more = less + relative_variances[rows[:, None], columns]
         taken = 1.0 / less - 1.0 / more
-        of_columns = shares[i] * factor[columns]
-        left = np.diag(1.0 / taken) - of_columns @ factor[columns].T
-        values, basis = eigh(0.5 * (left + left.T))
+        of_columns = shares[rows, None] * factor[columns]
+        left = -of_columns @ factor[columns].swapaxes(1, 2)
+        left[:, range(count), range(count)] += 1.0 / taken
+        values, basis = eigh(0.5 * (left + left.swapaxes(1, 2)))
         # By rounding it might be 0, where a row is known to no digit.
-        values = np.maximum(values, (less / more / taken).min())
-        pull = (basis / np.sqrt(values)).T @ of_columns
-        along = pull @ turned[i]
-        mean[i] += along @ pull
-        twice_log_evidence += along @ along + np.sum(np.log(less / more / taken) - np.log(values))
-        uncertain += [i] * len(columns)
-        pulls.append(pull)
+        values = np.maximum(values, (less / more / taken).min(axis=1, keepdims=True))
+        pull = (basis / np.sqrt(values)[:, None]).swapaxes(1, 2) @ of_columns
+        along = (pull @ turned[rows, :, None])[..., 0]
+        mean[rows] += (along[:, None] @ pull)[:, 0]
+        twice_log_evidence += np.sum(along**2 + np.log(less / more / taken) - np.log(values))
+        uncertain.append(np.repeat(rows, count))
+        pulls.append(pull.reshape(-1, n))
     evidence = (
         0.5 * twice_log_evidence
         - 0.5 * (np.log(size / _PRIOR_MEDIAN_SIZE) / _PRIOR_LOG_SD_SIZE) ** 2
     )
-    which = np.array(uncertain, dtype=int)
-    known = mean @ factor.T, factor, shares, which, np.concatenate(pulls)
+    known = mean @ factor.T, factor, shares, np.concatenate(uncertain), np.concatenate(pulls)
     return evidence, ScoreDiscrepancy(*known, size, squares, centre)
 
 

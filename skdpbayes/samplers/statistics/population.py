@@ -288,11 +288,11 @@ class Population:
 
     def at(self, u):
         """Probabilities for points of shape (n_points, n_blocks * length)."""
-        return self.family.inverse_link(self._logits(u))
+        return self._law.inverse_link(self._logits(u))
 
     def score(self, probabilities):
         """``S``, of shape (n_points, n_blocks * length)."""
-        return self._summed(self.family.mean(probabilities))
+        return self._summed(self._law.mean(probabilities))
 
     @cached_property
     def origin(self):
@@ -311,28 +311,39 @@ class Population:
 
     def slope_times(self, probabilities, vectors):
         """``S' a`` for vectors ``a`` like points."""
-        return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
+        return self._summed(self._law.slope_times(probabilities, self._logits(vectors)))
 
     def mean_variance(self, probabilities):
         """The mean slope of a row, of shape (n_points,)."""
-        return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
+        return self._law.mean_variance(probabilities) @ self.weights / self.weights.size
 
     def vjp(self, probabilities, vectors, factors):
         """``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         logits = self._logits(vectors)
         factors = factors / (self.size * self.weights.size)
         # Both are derivatives of a probability's: what they have in common is computed once.
-        logits += factors[:, None, None] * self.family.mean_variance_by_mean(probabilities)
-        return self._summed(self.family.slope_times(probabilities, logits))
+        logits += factors[:, None, None] * self._law.mean_variance_by_mean(probabilities)
+        return self._summed(self._law.slope_times(probabilities, logits))
+
+    # Contrasts are expanded to classes before rows are there, which are many.
+    @cached_property
+    def _law(self):
+        return self.family.of_classes
 
     # One product of matrices each: of three axes, numpy would make one for every point.
     def _logits(self, vectors):
-        blocks = vectors.reshape(-1, self.rows.shape[1]) @ self.rows.T
-        return blocks.reshape(len(vectors), self.family.n_blocks, len(self.rows))
+        blocks = vectors.reshape(-1, self.family.n_blocks, self.rows.shape[1])
+        if self._law.n_blocks > self.family.n_blocks:
+            blocks = self.family.contrasts @ blocks
+        logits = blocks.reshape(-1, self.rows.shape[1]) @ self.rows.T
+        return logits.reshape(len(vectors), self._law.n_blocks, len(self.rows))
 
     def _summed(self, values):
-        sums = (values * self.weights).reshape(-1, len(self.rows)) @ self.rows
-        return (self.size * sums).reshape(len(values), self.family.n_blocks * self.rows.shape[1])
+        sums = self.size * ((values * self.weights).reshape(-1, len(self.rows)) @ self.rows)
+        sums = sums.reshape(-1, self._law.n_blocks, self.rows.shape[1])
+        if self._law.n_blocks > self.family.n_blocks:
+            sums = self.family.contrasts.T @ sums
+        return sums.reshape(len(values), self.family.n_blocks * self.rows.shape[1])
 
 
 def moment_matched_sample(design, transform, family, norm, n_samples, n_rows):

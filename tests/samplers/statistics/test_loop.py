@@ -23,11 +23,12 @@ from skdpbayes.models.sums import (
     residuals_of_block,
 )
 from skdpbayes.samplers import ClippedResiduals, NoiseAware
+from skdpbayes.samplers.statistics import hmc
 from skdpbayes.samplers.statistics import requests as module
 from skdpbayes.samplers.statistics.design import Design
 from skdpbayes.samplers.statistics.hmc import effective_sample_size, r_hat
 from skdpbayes.samplers.statistics.population import normal_population
-from skdpbayes.samplers.statistics.prior import growth_of
+from skdpbayes.samplers.statistics.prior import Prior, growth_of
 from skdpbayes.samplers.statistics.requests import Part, Question, release_sum
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -163,6 +164,34 @@ def test_effective_sizes_are_those_of_autoregressions(rng):
         states.append(coefficients * states[-1] + noise)
     sizes = effective_sample_size(np.array(states)) / 80_000
     np.testing.assert_allclose(sizes, [1.0, 0.25], rtol=0.15)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_warm_up_is_five_autocorrelation_times(monkeypatch, slow):
+    """Chains of normal numbers, of which one is an autoregression where they are slow."""
+    times = []
+
+    def round_of(density, chains, state, generator):
+        u = state[0] * (np.array([0.0, 0.85 if slow else 0.0]))
+        noise = generator.standard_normal(u.shape) * [1.0, math.sqrt(1 - 0.85**2) if slow else 1.0]
+        times.append(len(times) + 1)
+        return (u + noise, 0.5 * np.sum((u + noise) ** 2, axis=1), u), 0.75, 0.45
+
+    class NormalDensity(hmc.Density):
+        prior, scales, start, growth = Prior(()), np.empty(0), np.zeros(2), None
+
+        def negative_log_likelihood(self, u):
+            return 0.5 * np.sum(u**2, axis=1), u
+
+        def information(self, u):
+            return np.eye(2)
+
+    monkeypatch.setattr(hmc, "_round", round_of)
+    chains = hmc.warmed_up_chains(NormalDensity())
+    # An autoregression of .85 has a time of 1.85 / .15.
+    assert (50 < len(times) < 90) if slow else len(times) == 12
+    assert chains.thinning in ((4, 5) if slow else (1,))
+    np.testing.assert_allclose(chains.points.std(axis=0), 1.0, atol=0.3)
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
