@@ -73,6 +73,9 @@ _FEW_TRIALS = math.log(50.0)
 _ASYMMETRIC = 2.0
 # Least such difference, over the root mean square of errors.
 _SKEWED = 0.02
+# Noise on what such errors change of slopes, over their deviation, from which on slopes may be those of a
+# centre.
+_HIDDEN_SLOPES = 0.05
 # Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
 _EXCESS_ZEROS = 4.0
 # Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
@@ -206,14 +209,16 @@ def columns_below_noise(released, draws, names):
 def skewed_errors(released):
     """A tuple with a warning if the mean of errors is not their centre, else an empty one."""
     mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
-    if abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size):
+    is_symmetric = abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size)
+    if is_symmetric or released.get("noise_of_skewed_slopes", math.inf) < _HIDDEN_SLOPES:
         return ()
     side = "above" if mean > 0 else "below"
     return (
-        f"errors are skewed: their mean is {abs(mean):.2g} {side} the centre that is estimated. Coefficients "
-        "tell how the centre of responses changes; their mean may change by another number, which intervals "
-        "then miss. For means, as of costs, fit the logarithm of positive responses, and whether any is "
-        "there apart from how much; fitting again spends budget again.",
+        f"errors are skewed: their mean is {abs(mean):.2g} {side} their centre, and noise hides how it "
+        "changes with the columns. Coefficients tell how the centre of responses changes; their mean may "
+        "change by another number, which intervals may miss. For means, as of costs, take more rows or a "
+        "larger epsilon, or fit the logarithm of positive responses, and whether any is there apart from how "
+        "much; fitting again spends budget again.",
     )
 
 

@@ -138,7 +138,10 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
           of freedom, and the number of these; far above 1 where releases contradict each other;
         - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
         - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
-          errors, its deviation, and the errors' deviation.
+          errors, its deviation, and the errors' deviation;
+        - with it ``noise_of_skewed_slopes``, float: the deviation of the noise on what skewed errors change
+          of slopes, over that of errors, in coordinates in which rows have a second moment of one; inf if
+          slopes are those of a centre.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int

@@ -17,18 +17,19 @@ of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrat
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..._linalg import cholesky, eigh, inv, solve
 from .curvature import Curvature, combined, conditioned, positive_inverse
 from .design import coordinates_for, variance_component
+from .heavy_tails import HeavyTailCorrection
 from .hmc import Density, Posterior
 from .plan import best_clip, clipped_normal, deviation_of
 from .prior import Growth, Prior, growth_of, prior_of
 from .release import Likelihood
-from .requests import NoisySum, Question
+from .requests import Question
 
 # Draws that are as wide as they should be where errors vary with the rows.
 #
@@ -150,100 +151,6 @@ def sandwich_factor_of(density, varying, slopes):
     return factor @ (vectors * wider) @ solve(factor.T, vectors).T
 
 
-# What clips take of errors that are not normal: their mean, and what is beyond.
-#
-#     t = mean of psi_T(y_i - u . z_i),  q = mean of psi_T^2   at the last point and a wide clip T, with noise
-#     t ~ N(E psi_T + delta, noise + q / n),   delta ~ sum_j pi_j N(0, h_j^2 q)
-#
-# Noisy sums clip residuals at 1.2 to 2.5 deviations, and so their sum is zero between a median and a mean:
-# where errors are skewed, an intercept is off by ``delta``. What is seen of it is a normal number
-# around it, so that given a draw of the coefficients and of the deviation ``s`` it has a mixture of
-# normal laws. Errors that are symmetric have none; the more of ``q`` is beyond ``E psi_T^2``, the
-# less probable that is a priori, and the more may lie beyond ``T``. The variance of errors is ``s^2``
-# and what ``q`` has beyond, as far as it is known.
-
-
-# Grid for the deviations of ``delta``, over the root of ``q``.
-_SCALES = np.array([0.003, 0.03, 0.1, 0.3])
-# Prior probabilities of these deviations.
-_SHARES = np.array([0.4, 0.15, 0.25, 0.2])
-# Prior deviation of the variance beyond that of the noisy sums, over that.
-_PRIOR_SD_BEYOND_CLIP = 0.5
-# Least share of a variance that is left.
-_LEAST_VARIANCE_SHARE = 0.25
-# Of ``delta`` beyond the wide clip: what a variance allows at most, ``q / (4 T)``.
-_BEYOND_CLIP_FACTOR = 0.25
-
-
-class HeavyTailCorrection(NamedTuple):
-    """What residuals at a point and a wide clip say of errors.
-
-    Attributes
-    ----------
-    mean, square : NoisySum
-        ``t`` and ``q``.
-    weight : float, default=1
-        ``o``: a mean weight, by which the variance of a weighted mean is larger; the largest if unknown.
-    """
-
-    mean: NoisySum
-    square: NoisySum
-    weight: float = 1.0
-
-    def given(self, density, u, deviations, random):
-        """Draws of ``delta``, and deviations of errors, given draws.
-
-        Parameters
-        ----------
-        density : NormalDensity
-        u : ndarray of shape (n_draws, length)
-        deviations : ndarray of shape (n_draws,)
-            ``s``.
-        random : Generator or RandomState
-            It need not be secret.
-        """
-        clip = self.mean.clip
-        _, a, sigma = density.residuals(u, np.log(deviations), self.mean.point[None])
-        law = clipped_normal(a[0], sigma[0], clip)
-        square = np.maximum(self.square.value, _LEAST_VARIANCE_SHARE * law.square)
-        of_sampling = self.weight * square / density.n_samples
-        noise_variance = self.mean.noise**2 + of_sampling
-        off = self.mean.value - law.mean
-        heavy = np.clip(1.0 - (law.square + self.square.noise) / square, 0.0, 1.0)
-        variance = self._scale(off, noise_variance, square, heavy, random) ** 2 * square
-        share = variance / (variance + noise_variance)
-        # The releases share the sampling error; do not count it twice.
-        delta_variance = share * (noise_variance + (1.0 - share) * of_sampling)
-        delta_variance += (_BEYOND_CLIP_FACTOR * heavy * square / clip) ** 2
-        # Post-processing.
-        delta = share * off + np.sqrt(delta_variance) * random.normal(size=len(u))
-        return delta, np.sqrt(self._squares(self.square.value - law.square, deviations**2, random))
-
-    def _squares(self, off, squares, random):
-        """Error variance: the clipped estimate with probability 1/2, else plus a tail contribution."""
-        prior_variance, noise_variance = (
-            (_PRIOR_SD_BEYOND_CLIP * squares) ** 2,
-            self.square.noise**2,
-        )
-        share = prior_variance / (prior_variance + noise_variance)
-        odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise_variance, 1e3))
-        # Post-processing.
-        is_off = random.random(size=off.size) * (1.0 + odds) > 1.0
-        # Post-processing.
-        beyond = share * off + np.sqrt(share * noise_variance) * random.normal(size=off.size)
-        return np.maximum(squares + is_off * beyond, _LEAST_VARIANCE_SHARE * squares)
-
-    def _scale(self, off, noise_variance, square, heavy, random):
-        """``h_j`` for every draw, at random as probable as it is given what was seen."""
-        shares = np.repeat(_SHARES[:, None], off.size, axis=1)
-        shares[0] *= (1.0 - heavy) ** 2
-        variance = _SCALES[:, None] ** 2 * square + noise_variance
-        odds = shares * np.exp(-0.5 * (off**2 / variance - (off**2 / variance).min(axis=0)))
-        odds = np.cumsum(odds / np.sqrt(variance), axis=0)
-        # Post-processing.
-        return _SCALES[np.sum(random.random(size=off.size) * odds[-1] > odds, axis=0)]
-
-
 # How much rows that are not normal may change a noisy sum, relative to what clips take from it.
 _SHAPE_ERROR = 0.25
 # Relative error of a mean square, as errors are not quite normal.
@@ -274,6 +181,8 @@ _PRIOR_LOG_SD = 1.5
 _GIVEN_LOG_SD = 1e-3
 # Posterior deviations that are added where an upper bound on errors is wanted.
 _UPPER_SDS = 1.0
+# Names of plans' wide clips, over the deviation of residuals.
+_WIDE_CLIPS = {"wide_clip": "wide_clip", "wide_residuals": "wide_residuals_clip"}
 # Largest logarithm of a deviation, whose square is then still a double.
 _LARGEST_LOG_DEVIATION = 300.0
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
@@ -482,9 +391,9 @@ class NormalDensity(Density):
 
     # Draws of coefficients and of the errors' deviation, in the user's coordinates.
     #
-    #     theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
+    #     theta = W (u^ + T (u - u^) + delta) + delta_0 / c,    s = exp(log s)
     #
-    # at the mode ``u^``, with ``delta`` of the intercept by `HeavyTailCorrection`.
+    # at the mode ``u^``, with ``delta`` of slopes and ``delta_0`` of the intercept by `HeavyTailCorrection`.
 
     def parameters(self, u, random):
         """Draws of coefficients, and ``noise_deviations``, of shape (n_draws,)."""
@@ -494,7 +403,10 @@ class NormalDensity(Density):
             coefficients = mode + (coefficients - mode) @ self.sandwich_factor.T
         theta = coefficients @ self.curvature.transform.T
         if self.heavy_tails is not None:
-            delta, deviations = self.heavy_tails.given(self, coefficients, deviations, random)
+            slopes, delta, deviations = self.heavy_tails.given(
+                self, coefficients, deviations, random
+            )
+            theta += slopes @ self.curvature.transform.T
             theta[:, -1] += delta / self.constant
         return theta, {"noise_deviations": deviations}
 
@@ -554,7 +466,8 @@ class NormalLikelihood(Likelihood):
             _PRIOR_ERROR_SD_RATIO * self.bound if family.deviation is None else family.deviation
         )
         self.log_sd = _PRIOR_LOG_SD if family.deviation is None else _GIVEN_LOG_SD
-        self.noisy_sums, self.mean_squares, self.meat, self.wide_clip = [], [], None, None
+        self.noisy_sums, self.mean_squares, self.meat = [], [], None
+        self.heavy_tails: Any = None
         self.residual_sd = math.inf
         self.max_weight = plan.bounds.max_weight or 1.0
         self.coordinates, self.matrix_norm = coordinates_of_numbers(
@@ -572,9 +485,9 @@ class NormalLikelihood(Likelihood):
             self.clip = self._next_clip()
             return Question(transform, self.start[:-1], self.clip)
         point, clip = self.noisy_sums[-1].point, self.noisy_sums[-1].clip
-        if request.kind == "wide_clip":
+        if request.kind in ("wide_clip", "wide_residuals"):
             widest = max(self.residual_sd, self._widest())
-            clip = min(self.plan.wide_clip * widest, 2.0 * self.bound)
+            clip = min(getattr(self.plan, _WIDE_CLIPS[request.kind]) * widest, 2.0 * self.bound)
         return Question(transform, point, clip)
 
     def _learn_curvature(self, matrix):
@@ -614,7 +527,10 @@ class NormalLikelihood(Likelihood):
 
     def _learn_wide_clip(self, mean, square):
         n = self.n_records
-        self.wide_clip = HeavyTailCorrection(mean.per_record(n), square.per_record(n))
+        self.heavy_tails = HeavyTailCorrection(mean.per_record(n), square.per_record(n))
+
+    def _learn_wide_residuals(self, value):
+        self.heavy_tails = self.heavy_tails._replace(score=value)
 
     def _mean_square(self, square):
         """The mean of squares of clipped residuals, with a clip as it works."""
@@ -649,7 +565,7 @@ class NormalLikelihood(Likelihood):
             variance = deviation_of(value, square.clip) ** 2
             of_point = float(d**2 @ self.curvature.squares)
             is_seen = square.noise < _MOST_OF_POINT * square.value
-            if is_seen and of_point < _MOST_OF_POINT * variance:
+            if is_seen and of_point < _MOST_OF_POINT * value:
                 largest = max(largest, math.sqrt(variance - of_point))
         return largest
 
@@ -692,7 +608,7 @@ class NormalLikelihood(Likelihood):
         """The posterior that all releases amount to."""
         density = super().posterior().density
         sandwich_factor, weight = self._sandwich_factor(density)
-        tails = None if self.wide_clip is None else self.wide_clip._replace(weight=weight)
+        tails = self.heavy_tails and self.heavy_tails._replace(weight=weight)
         return Posterior(replace(density, sandwich_factor=sandwich_factor, heavy_tails=tails))
 
     def _sandwich_factor(self, density):
@@ -718,6 +634,7 @@ class NormalLikelihood(Likelihood):
         }
         if (asymmetry := density.asymmetry()) is not None:
             other["asymmetry"] = asymmetry
+            other["noise_of_skewed_slopes"] = density.heavy_tails.noise_of_slopes(density)
         return other
 
 

@@ -133,8 +133,8 @@ class Request(NamedTuple):
     Attributes
     ----------
     kind : str
-        "moment", "labels", "score", "curvature", "mean_square", "residuals", "meat", "wide_clip" or
-        "histograms"; see `requests` for what each is.
+        "moment", "labels", "score", "curvature", "mean_square", "residuals", "meat", "wide_clip",
+        "wide_residuals" or "histograms"; see `requests` for what each is.
     multipliers : tuple of float or None
         Noise multipliers, None for a part that is not wanted.
     mu_squared : float
@@ -511,13 +511,16 @@ _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 _MEAT_SHARE = 0.04
 # Largest noise on its diagonal, over its expected size, for which it is released.
 _MOST_NOISE = 0.3
-# Share of the mean of residuals at a wide clip.
-_WIDE_CLIP_SHARE = 0.08
+# Share of the mean of residuals at a wide clip, and of their sum with rows.
+_WIDE_CLIP_SHARE = 0.06
+_WIDE_RESIDUALS_SHARE = 0.04
 # Least wide clip, over the residuals' deviation.
-_LEAST_WIDE_CLIP = 3.5
+LEAST_WIDE_CLIP = 3.5
 # Noise on that mean that is aimed at, over its sampling deviation.
 _NOISE_OVER_SAMPLING_SD = 0.5
-# Largest noise on that mean, over the residuals' deviation, for which it is released.
+# What may be beyond a wide clip, over the residuals' deviation and times the clip over it: as much as noise.
+_BEYOND_WIDE_CLIP = 0.03
+# Largest noise on each, over the residuals' deviation, for which it is released.
 _MOST_WIDE_CLIP_NOISE = 0.25
 # Prefer a wide clip only if the released moment has at most 10% noise.
 _LITTLE_NOISE = 0.1
@@ -533,7 +536,7 @@ class Clippings(NamedTuple):
 class Shares(NamedTuple):
     """Shares of ``mu^2``, in the order of releases; `noisy_sums` has one for each sum of clipped residuals.
 
-    ``meat`` is that of ``M``, and ``wide_clip`` that of ``t`` and ``q``.
+    ``meat`` is that of ``M``, ``wide_clip`` that of ``t`` and ``q``, and ``wide_residuals`` that of ``g_T``.
     """
 
     moment: float
@@ -542,6 +545,7 @@ class Shares(NamedTuple):
     meat: float
     noisy_sums: tuple
     wide_clip: float = 0.0
+    wide_residuals: float = 0.0
 
 
 def best_clip(n_samples, noise_per_clip, mu):
@@ -569,12 +573,14 @@ def wide_clip(n_samples, multiplier, sensitivity_factor):
     n_samples : int
     multiplier : float
         Of the noise on their sum.
-    sensitivity_factor : int
-        As for `share_budget`.
+    sensitivity_factor : float
+        As for `share_budget`, times the norm of rows where these are factors.
     """
+    noise = sensitivity_factor * multiplier / n_samples
     return max(
-        _LEAST_WIDE_CLIP,
-        _NOISE_OVER_SAMPLING_SD * math.sqrt(n_samples) / (sensitivity_factor * multiplier),
+        LEAST_WIDE_CLIP,
+        _NOISE_OVER_SAMPLING_SD / (math.sqrt(n_samples) * noise),
+        math.sqrt(_BEYOND_WIDE_CLIP / noise),
     )
 
 
@@ -592,16 +598,25 @@ def share_budget(n_samples, length, mu, sensitivity_factor, has_intercept=True):
         Without one nothing is asked of the mean of errors.
     """
     known = n_samples, length, mu, sensitivity_factor
-    noise = sensitivity_factor * _LEAST_WIDE_CLIP / (n_samples * mu * math.sqrt(_WIDE_CLIP_SHARE))
-    wide_share = _WIDE_CLIP_SHARE if has_intercept and noise < _MOST_WIDE_CLIP_NOISE else 0.0
-    shares, _ = _best_shares(*known, Clippings(), wide_share)
+    wide_shares = _wide_shares(*known) if has_intercept else (0.0, 0.0)
+    shares, _ = _best_shares(*known, Clippings(), wide_shares)
     wider = [Clippings(value, value) for value in _CLIPPINGS]
     clippings = _widest(*known, Clippings(), wider, shares)
     rows = clippings.rows
     wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
     clippings = _widest(*known, clippings, wider, shares)
-    shares, error = _best_shares(*known, clippings, wide_share)
+    shares, error = _best_shares(*known, clippings, wide_shares)
     return shares, clippings, error
+
+
+def _wide_shares(n_samples, length, mu, sensitivity_factor):
+    """Shares of what is asked at a wide clip, 0 for what noise would hide."""
+    noise = sensitivity_factor * LEAST_WIDE_CLIP / (n_samples * mu)
+    if noise > _MOST_WIDE_CLIP_NOISE * math.sqrt(_WIDE_CLIP_SHARE):
+        return 0.0, 0.0
+    noise *= math.sqrt(NORMAL_CLIPPING * length)
+    is_hidden = noise > _MOST_WIDE_CLIP_NOISE * math.sqrt(_WIDE_RESIDUALS_SHARE)
+    return _WIDE_CLIP_SHARE, 0.0 if is_hidden else _WIDE_RESIDUALS_SHARE
 
 
 def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares):
@@ -623,7 +638,7 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
     return clippings
 
 
-def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, wide_share=0.0):
+def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, wide_shares=(0.0, 0.0)):
     """The `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
     meat_share = _share_of_meat(n_samples, length, mu, sensitivity_factor, clippings)
@@ -631,10 +646,15 @@ def _best_shares(n_samples, length, mu, sensitivity_factor, clippings, wide_shar
     for moment, curvature, n_sums, growth in ways:
         noisy_sums = growth ** np.arange(n_sums)
         noisy_sums *= (
-            1.0 - MEAN_SQUARE_SHARE - meat_share - wide_share - moment - curvature
+            1.0 - MEAN_SQUARE_SHARE - meat_share - sum(wide_shares) - moment - curvature
         ) / noisy_sums.sum()
         shares = Shares(
-            moment, curvature, MEAN_SQUARE_SHARE, meat_share, tuple(noisy_sums.tolist()), wide_share
+            moment,
+            curvature,
+            MEAN_SQUARE_SHARE,
+            meat_share,
+            tuple(noisy_sums.tolist()),
+            *wide_shares,
         )
         error = _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares)
         if error < least * (1.0 - 1e-3):
@@ -683,11 +703,12 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
 #     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
 #     M   = sum_i v_i psi_i^2 z_i z_i^T + N   at the last point, if noise leaves enough
 #     t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
+#     g_T = sum_i v_i z_i psi_i + N                                 there, at a wide clip, the same
 #
 # with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``,
 # the points ``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2``
 # under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``,
-# ``tau^2``, ``q C tau`` and ``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``;
+# ``tau^2``, ``q C tau`` and ``sqrt(q) K^2 tau^2`` apart, ``g_T`` is like ``g_k``, and ``t`` with ``C = 1``;
 # see `sensitivity` for ``g_k`` and ``s_k`` together. `share_budget` finds shares, and ``C^2`` and ``K^2``
 # relative to the mean square of rows.
 
@@ -718,6 +739,10 @@ class ClippedResidualsPlan(StatisticsPlan):
         Those of ``t`` and of its ``q``; None if they are not released.
     wide_clip : float
         Their clip, over the deviation that residuals are believed to have.
+    wide_residuals_multiplier : float or None
+        That of ``g_T``; None if it is not released.
+    wide_residuals_clip : float
+        Its clip, like ``wide_clip``.
     expected_error : float
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
     row_clipping, matrix_clipping : float
@@ -736,6 +761,8 @@ class ClippedResidualsPlan(StatisticsPlan):
     meat_multiplier: float | None = None
     wide_clip_multipliers: tuple[float, float] | None = None
     wide_clip: float = 0.0
+    wide_residuals_multiplier: float | None = None
+    wide_residuals_clip: float = 0.0
 
     # Whether a histogram tells how large responses are, and no mean squares.
     has_histogram = False
@@ -750,6 +777,7 @@ class ClippedResidualsPlan(StatisticsPlan):
             zip(self.residual_multipliers, self.square_multipliers, strict=True),
             self.meat_multiplier,
             self.wide_clip_multipliers,
+            self.wide_residuals_multiplier,
             self.has_histogram,
         )
 
@@ -795,6 +823,8 @@ class ClippedResidualsPlan(StatisticsPlan):
             lines["spent on"] += ", and how errors vary with the rows"
         if self.wide_clip_multipliers is not None:
             lines["spent on"] += ", and their mean"
+        if self.wide_residuals_multiplier is not None:
+            lines["spent on"] += ", and how it changes with the rows"
         lines["long rows"] = (
             f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
             "coordinates in which they vary alike"
@@ -806,11 +836,13 @@ class ClippedResidualsPlan(StatisticsPlan):
         lines["slopes"] = (
             "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
         )
+        if self.wide_residuals_multiplier is not None:
+            lines["slopes"] = "of the mean, as far as noise lets see how errors are skewed"
         return lines | hidden_columns_line(self, moment_geometry(self))
 
 
 def _rounds_of_residuals(
-    replaces, of_matrices, of_size, of_sums, of_meat, of_wide_clip, has_histogram
+    replaces, of_matrices, of_size, of_sums, of_meat, of_wide_clip, of_wide_residuals, has_histogram
 ):
     """The rounds of a `ClippedResidualsPlan`."""
 
@@ -831,6 +863,8 @@ def _rounds_of_residuals(
         last.append(Request.alone("meat", of_meat, is_matrix=True))
     if of_wide_clip is not None:
         last.append(with_square("wide_clip", of_wide_clip))
+    if of_wide_residuals is not None:
+        last.append(Request.alone("wide_residuals", of_wide_residuals))
     rounds = [(moment,), (curvature, first), *((other,) for other in others)]
     rounds += [(with_square("residuals", pair),) for pair in of_sums]
     return *rounds, *([tuple(last)] if last else [])
@@ -867,6 +901,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 
     noisy_sums = [pair(share) for share in shares.noisy_sums]
     of_wide_clip = [pair(shares.wide_clip)] if shares.wide_clip else []
+    of_wide_residuals = multiplier(shares.wide_residuals) if shares.wide_residuals else None
     of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
     of_mean_square = multiplier(shares.mean_squares / N_MEAN_SQUARES)
     of_meat = multiplier(shares.meat) if shares.meat else None
@@ -877,6 +912,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         noisy_sums,
         of_meat,
         of_wide_clip[0] if of_wide_clip else None,
+        of_wide_residuals,
         kind.has_histogram,
     )
     _check_rounding(rounds, (length + 1) ** 2)
@@ -891,7 +927,8 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         n_steps=3
         + N_MEAN_SQUARES
         + len(noisy_sums + of_wide_clip)
-        + (of_meat is not None),  # Weights are a pass of their own.
+        + (of_meat is not None)
+        + (of_wide_residuals is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],
@@ -903,6 +940,14 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         wide_clip_multipliers=of_wide_clip[0] if of_wide_clip else None,
         wide_clip=wide_clip(n_samples, of_wide_clip[0][0], budget.sensitivity_factor)
         if of_wide_clip
+        else 0.0,
+        wide_residuals_multiplier=of_wide_residuals,
+        wide_residuals_clip=wide_clip(
+            n_samples,
+            of_wide_residuals,
+            budget.sensitivity_factor * math.sqrt(clippings.rows * length),
+        )
+        if of_wide_residuals
         else 0.0,
         expected_error=error,
         row_clipping=clippings.rows,

@@ -240,10 +240,10 @@ class Records:
             table = self._reweighted(2) if self.is_weighted else self.weighted
             theta = question.theta()[0]
             return [(table, moment_of_block, (question.transform, theta, question.clip))]
-        if kind not in ("mean_square", "residuals", "wide_clip"):
+        if kind not in ("mean_square", "residuals", "wide_clip", "wide_residuals"):
             return []
         given = question.theta()[0], question.clip, question.centre
-        if kind == "residuals" and not self.is_weighted:
+        if kind == "wide_residuals" or (kind == "residuals" and not self.is_weighted):
             return [(self.weighted, clipped_of_block, (*given, False))]
         # Squares, and sums at a wide clip, are of all records, however long.
         table = self.table if self.is_weighted else self.weighted
@@ -316,6 +316,12 @@ class Records:
     def _release_wide_clip(self, multipliers, question, sums):
         """The sum of clipped residuals, and that of their squares."""
         return self._release_with_square(multipliers, question, sums[0], sums[1], 1.0)
+
+    def _release_wide_residuals(self, multipliers, question, sums):
+        """The sum of weighted rows times clipped residuals, alone."""
+        sensitivity = self.max_weight * self.q * self.norm * question.clip
+        parts = (Part(question.transform.T @ sums[0], sensitivity, *multipliers),)
+        return release_sum(parts, self.generator, question, self._inflation(self._reach(question)))
 
     def _release_with_square(self, multipliers, question, value, square, norm):
         """A sum of vectors of at most a norm times clipped residuals, and that of squares of these."""

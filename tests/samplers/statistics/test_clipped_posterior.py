@@ -347,7 +347,8 @@ def test_long_rows_count_the_more_the_less_noise_there_is():
 def test_letting_long_rows_count_costs_little_of_what_can_be_learnt(epsilon, length):
     """Against the least error that the recursion expects, that of sampling included."""
     known = 20_000, length, Budget(epsilon, 1e-6).mu, 2
-    shares, _ = _best_shares(*known, Clippings(), share_budget(*known)[0].wide_clip)
+    wide = share_budget(*known)[0]
+    shares, _ = _best_shares(*known, Clippings(), (wide.wide_clip, wide.wide_residuals))
     least = _expected_error(*known, Clippings(), shares)
     _, _, error = share_budget(*known)
     sampling = ERRORS * math.sqrt(length / 20_000)
@@ -376,9 +377,8 @@ def away_from_least_squares(plan, seed):
 
 
 def test_where_no_line_is_right_a_large_budget_finds_that_of_least_squares():
-    plan = plan_for(10.0, d=2).changed(
-        wide_clip_multipliers=None
-    )  # Which mend the intercept of both.
+    # Which mend both.
+    plan = plan_for(10.0, d=2).changed(wide_clip_multipliers=None, wide_residuals_multiplier=None)
     held = plan.changed(row_clipping=NORMAL_CLIPPING, matrix_clipping=NORMAL_CLIPPING)
     far, near = (away_from_least_squares(p, 0) for p in (held, plan))
     assert near < 0.6 * far

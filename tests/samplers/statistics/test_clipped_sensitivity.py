@@ -183,6 +183,8 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
         of_mean, of_square = np.array(plan.wide_clip_multipliers) ** -2.0
         of_wide_clip = of_mean + (0.0 if replaces else of_square)
         assert not replaces or of_square <= FREE_SQUARE_RATIO * of_mean
+    if plan.wide_residuals_multiplier is not None:
+        of_wide_clip += plan.wide_residuals_multiplier**-2.0
     total = of_matrices + 2 * plan.mean_square_multiplier**-2.0 + of_sums + of_wide_clip
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert plan.cost.neighboring_relation == relation

@@ -1,6 +1,8 @@
 """Errors that are not normal: the mean that clips take from them, and their deviation."""
 
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +18,8 @@ from skdpbayes.samplers import ClippedResiduals, sample
 from skdpbayes.samplers.statistics import requests
 from skdpbayes.samplers.statistics.curvature import Curvature
 from skdpbayes.samplers.statistics.design import Coordinates
-from skdpbayes.samplers.statistics.normal import (
-    _SCALES,
-    _SHARES,
-    HeavyTailCorrection,
-    NormalDensity,
-)
+from skdpbayes.samplers.statistics.heavy_tails import _SCALES, _SHARES, HeavyTailCorrection
+from skdpbayes.samplers.statistics.normal import NormalDensity
 from skdpbayes.samplers.statistics.plan import Request, clipped_normal, wide_clip
 from skdpbayes.samplers.statistics.requests import NoisySum, Question, Records
 
@@ -47,7 +45,7 @@ def fitted(errors, seed, epsilon, with_tails=True):
     )
     plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(epsilon, 1e-5))
     if not with_tails:
-        plan = plan.changed(wide_clip_multipliers=None)
+        plan = plan.changed(wide_clip_multipliers=None, wide_residuals_multiplier=None)
     draws = sample(model.target(rows, np.clip(y, -BOUND, BOUND)), plan, random_state=seed)
     return draws / 0.3, truth / 0.3
 
@@ -120,7 +118,10 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     square = clipped_normal(0.0, 1.0, 4.0).square
     at = dict(point=np.zeros(1), clip=4.0)
     tails = HeavyTailCorrection(NoisySum(mean, 0.02, **at), NoisySum(square, 1e-3, **at))
-    delta, deviations = tails.given(plain_density(n), np.zeros((size, 1)), np.ones(size), rng)
+    slopes, delta, deviations = tails.given(
+        plain_density(n), np.zeros((size, 1)), np.ones(size), rng
+    )
+    assert not np.any(slopes)
 
     def density(x):
         prior = np.sum(_SHARES * norm.pdf(x, 0.0, _SCALES * math.sqrt(square)))
@@ -161,29 +162,36 @@ def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant,
     weights[:30], moved = 3.0, []
     target = model.target(np.ascontiguousarray(rows), y, weights)
     plan = ClippedResiduals().plan(model.bounds(), 60, Budget(1.0, 1e-5, "add_or_remove_one"))
-    request = Request.alone("wide_clip", 1.0, 1.0)
+    requests_of = Request.alone("wide_clip", 1.0, 1.0), Request.alone("wide_residuals", 1.0)
     for clip in (0.1, 1.0, 10.0):
         question = Question(np.eye(4), rng.normal(size=4), clip)
         for i in range(60):
             only = target._replace(weights=np.where(np.arange(60) == i, target.weights, 0.0))
             records = Records(plan, only, rng)
-            records.set_weights(Coordinates(np.eye(4), 0.1, 1.5))
-            ((mean, square),) = records.ask((request,), (question,))
+            records.set_weights(Coordinates(np.eye(4), 0.1, 1.5), 2.0)
+            (mean, square), (score,) = records.ask(requests_of, (question, question))
             assert mean.sensitivity == 3.0 * clip and square.sensitivity == 3.0 * clip**2
-            moved.append((abs(mean.value) / mean.sensitivity, square.value / square.sensitivity))
+            assert score.sensitivity == pytest.approx(0.3 * clip)  # Rows are at most .1 long.
+            parts = (abs(mean.value), square.value, np.linalg.norm(score.value))
+            moved.append(
+                np.divide(parts, (mean.sensitivity, square.sensitivity, score.sensitivity))
+            )
     largest = np.max(moved, axis=0)
     assert np.all(largest <= 1.0 + 1e-12) and np.all(largest > 0.9)
 
 
 def test_a_wide_clip_is_as_wide_as_noise_allows():
     clips = [wide_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
-    assert clips[0] == 3.5 and clips[1] == pytest.approx(3.54, abs=0.01)
-    assert clips[2] == pytest.approx(35.4, abs=0.1)
+    assert clips[0] == 3.5 and clips[1] == pytest.approx(math.sqrt(0.03 * 20_000 / 20.0), abs=0.01)
+    assert clips[2] == pytest.approx(math.sqrt(0.03 * 2_000_000 / 20.0), abs=0.1)
+    # With little noise it is half of the sampling error that counts.
+    assert wide_clip(10_000, 0.1, 1) == pytest.approx(500.0)
 
 
+@pytest.mark.parametrize("kind", ["wide_clip", "wide_residuals"])
 @pytest.mark.parametrize("factor, is_found", [(1.0, False), (0.5, True)])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_half_of_the_noise_on_the_mean_would_be_found(monkeypatch, relation, factor, is_found):
+def test_half_of_the_noise_at_a_wide_clip_is_found(monkeypatch, relation, factor, is_found, kind):
     """A row without columns whose residual is at the clip, against one at the other."""
     rng, n = np.random.default_rng(0), 3000
     rows = rng.uniform(-0.5, 0.5, size=(n, 2))
@@ -193,12 +201,104 @@ def test_half_of_the_noise_on_the_mean_would_be_found(monkeypatch, relation, fac
     if relation == "add_or_remove_one":
         options["public_size"] = n
     model = DPBayesianRidge((-1.0, 1.0), neighboring_relation=relation, **options)
-    release = Records._release_wide_clip
+    release = getattr(Records, f"_release_{kind}")
 
     def planted(records, multipliers, *asked):
         return release(records, tuple(factor * each for each in multipliers), *asked)
 
-    monkeypatch.setattr(Records, "_release_wide_clip", planted)
+    monkeypatch.setattr(Records, f"_release_{kind}", planted)
     record = {"X": np.zeros(2), "y": 1.0} if relation == "replace_one" else None
     result = replay(model, rows, y, record, index=0)
     assert result.passed is not is_found
+
+
+# Slopes of the mean
+
+
+def two_columns(n):
+    """A density in coordinates that are white, in which the first column is a constant."""
+    none, one = np.zeros(2), np.ones(2)
+    return replace(
+        plain_density(n),
+        curvature=Curvature(np.eye(2), one, none, none, mean=np.array([1.0, 0.0]), squares=one),
+        start=np.zeros(3),
+    )
+
+
+def slopes_given(rng, skew, slope, noise, n=20_000.0, size=20_000):
+    """Draws of what skewed errors change of an intercept and a slope."""
+    at = dict(point=np.zeros(2), clip=8.0)
+    square = (1.5 if skew else 1.0) * clipped_normal(0.0, 1.0, 8.0).square
+    tails = HeavyTailCorrection(
+        NoisySum(skew, 1e-3, **at),
+        NoisySum(square, 1e-3, **at),
+        score=NoisySum(n * np.array([skew, slope]), n * noise, **at),
+    )
+    slopes, intercepts, _ = tails.given(two_columns(n), np.zeros((size, 2)), np.ones(size), rng)
+    return slopes, intercepts
+
+
+def test_slopes_of_skewed_errors_are_those_of_a_wide_clip(rng):
+    """Their mean is no less than what is seen at the clip, and beyond it there may be a tenth more."""
+    slopes, intercepts = slopes_given(rng, 0.3, 0.15, noise=1e-3)
+    assert 0.15 < slopes[:, 1].mean() < 0.15 * 1.15
+    assert np.quantile(slopes[:, 1], 0.05) < 0.15 < np.quantile(slopes[:, 1], 0.95)
+    assert 0.3 < intercepts.mean() < 0.3 * 1.15
+    # The mean of responses is told by the intercept.
+    np.testing.assert_allclose(slopes[:, 0], 0.0, atol=1e-12)
+
+
+def test_slopes_that_noise_hides_are_as_wide_as_skewed_errors_allow(rng):
+    hidden = slopes_given(rng, 0.3, 0.0, noise=10.0)[0][:, 1]
+    seen = slopes_given(rng, 0.3, 0.0, noise=1e-3)[0][:, 1]
+    assert 0.3 * 0.3 < hidden.std() < 0.3 and seen.std() < 0.02
+
+
+def test_slopes_of_symmetric_errors_stay_as_they_are(rng):
+    """Whatever noise there is at the wide clip."""
+    for noise in (1e-3, 0.1, 10.0):
+        slopes, _ = slopes_given(rng, 0.0, 0.0, noise)
+        assert slopes[:, 1].std() < 0.1 / math.sqrt(20_000.0)
+
+
+def skewed_table(seed, n):
+    """Errors of a gamma law that grow along a column, and the coefficients of the mean."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, 3))
+    errors = rng.gamma(2.0, 0.5, size=n) * (1.5 + rows[:, 0])
+    return rows, np.clip(rows @ [0.5, -0.5, 0.0] + errors, -10.0, 20.0), [1.5, -0.5, 0.0]
+
+
+def share_held(seeds, n, epsilon):
+    """How many 90% intervals hold the slopes of the mean, of each column."""
+    held = []
+    for seed in seeds:
+        rows, y, slopes = skewed_table(seed, n)
+        model = DPBayesianRidge((-10.0, 20.0), epsilon=epsilon, delta=1e-5, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            table = model.fit(rows, y).coef_table().iloc[:3]
+        held.append((table["5%"] <= slopes) & (slopes <= table["95%"]))
+    return np.mean(held, axis=0)
+
+
+def test_intervals_hold_slopes_of_the_mean_where_errors_are_skewed():
+    assert np.all(share_held(range(6), 20_000, 3.0) > 0.6)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("n, epsilon", [(20_000, 1.0), (20_000, 10.0), (100_000, 1.0)])
+def test_nine_of_ten_intervals_hold_slopes_of_skewed_errors(n, epsilon):
+    held = share_held(range(100, 140), n, epsilon)
+    assert held.mean() > 0.85 and held.min() > 0.75
+
+
+def test_slopes_of_the_mean_need_a_budget_that_shows_them():
+    """Elsewhere a fit says that its slopes are those of a centre."""
+    rows, y, _ = skewed_table(2, 3000)
+    few = DPBayesianRidge((-10.0, 20.0), epsilon=1.0, delta=1e-5, random_state=2)
+    with pytest.warns(ConvergenceWarning, match="errors are skewed.*noise hides how it changes"):
+        few.fit(rows, y)
+    assert few.released_["noise_of_skewed_slopes"] > 0.05
+    plan = DPBayesianRidge((-10.0, 20.0), epsilon=0.1).privacy_plan(1000, 3)
+    assert plan.wide_residuals_multiplier is None and "of a centre" in plan.summary()["slopes"]
