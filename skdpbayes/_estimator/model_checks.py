@@ -73,9 +73,8 @@ _FEW_TRIALS = math.log(50.0)
 _ASYMMETRIC = 2.0
 # Least such difference, over the root mean square of errors.
 _SKEWED = 0.02
-# Noise on what such errors change of slopes, over their deviation, from which on slopes may be those of a
-# centre.
-_HIDDEN_SLOPES = 0.05
+# Noise on what such errors change of slopes, over what they change of the mean, beyond which it hides slopes.
+_HIDDEN_SLOPES = 0.2
 # Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
 _EXCESS_ZEROS = 4.0
 # Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
@@ -210,7 +209,8 @@ def skewed_errors(released):
     """A tuple with a warning if the mean of errors is not their centre, else an empty one."""
     mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
     is_symmetric = abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size)
-    if is_symmetric or released.get("noise_of_skewed_slopes", math.inf) < _HIDDEN_SLOPES:
+    noise = size * released.get("noise_of_skewed_slopes", math.inf)
+    if is_symmetric or noise < _HIDDEN_SLOPES * abs(mean):
         return ()
     side = "above" if mean > 0 else "below"
     return (

@@ -275,15 +275,15 @@ def share_held(seeds, n, epsilon):
     for seed in seeds:
         rows, y, slopes = skewed_table(seed, n)
         model = DPBayesianRidge((-10.0, 20.0), epsilon=epsilon, delta=1e-5, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            table = model.fit(rows, y).coef_table().iloc[:3]
+        table = model.fit(rows, y).coef_table().iloc[:3]
         held.append((table["5%"] <= slopes) & (slopes <= table["95%"]))
     return np.mean(held, axis=0)
 
 
 def test_intervals_hold_slopes_of_the_mean_where_errors_are_skewed():
-    assert np.all(share_held(range(6), 20_000, 3.0) > 0.6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert np.all(share_held(range(6), 20_000, 3.0) > 0.6)
 
 
 @pytest.mark.nightly
@@ -299,6 +299,7 @@ def test_slopes_of_the_mean_need_a_budget_that_shows_them():
     few = DPBayesianRidge((-10.0, 20.0), epsilon=1.0, delta=1e-5, random_state=2)
     with pytest.warns(ConvergenceWarning, match="errors are skewed.*noise hides how it changes"):
         few.fit(rows, y)
-    assert few.released_["noise_of_skewed_slopes"] > 0.05
+    mean, _, size = few.released_["asymmetry"]
+    assert few.released_["noise_of_skewed_slopes"] > 0.2 * abs(mean) / size
     plan = DPBayesianRidge((-10.0, 20.0), epsilon=0.1).privacy_plan(1000, 3)
     assert plan.wide_residuals_multiplier is None and "of a centre" in plan.summary()["slopes"]
