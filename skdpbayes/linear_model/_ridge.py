@@ -6,6 +6,7 @@ E[y | x, data] = the mean over draws of x . beta + b
 
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._arguments import Pair, is_number
 from .._data.blocks import by_blocks
@@ -34,6 +35,8 @@ _BOUND_Z_SCORE = 4.0
 _LEAST_DISTANCE_IN_DIGITS = 4.0
 # Distance of numbers of four digits around 0.
 _LEAST_HALF_WIDTH = 1e-6
+# Clip of residuals where the noise is given, over its deviation: hardly any normal error is larger.
+_NOISE_SCALES_OF_CLIP = 4.0
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.
 _LARGEST_BOUNDS_RATIO = 100.0
@@ -63,9 +66,14 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     delta : float or None, default=None
         Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
     sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. It has
-        to learn the noise: "auto" is `ClippedResiduals`, the posterior given released statistics, for up to
-        200 coefficients, and `Gibbs` without privacy.
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
+        is `ClippedResiduals`, the posterior given released statistics, for up to 200 coefficients, and
+        without privacy `Gibbs`; both learn the noise. Others are chains on records, or one draw of the
+        posterior, and take it as given, by ``noise_scale``.
+    noise_scale : float or None, default=None
+        Standard deviation of the errors, a public number in the unit of ``y``. None learns it, which only
+        some samplers do. If it is given, chains clip residuals to four times as much, or to the distance of
+        the bounds if that is less: a Huberised likelihood, which bounds what a record moves.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
@@ -169,6 +177,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
 
     _parameter_constraints = {
         "target_bounds": [StrOptions({"auto"}), Pair()],
+        "noise_scale": [None, Interval(Real, 0, None, closed="neither")],
         **LINEAR_CONSTRAINTS,
     }
     _search_score = "r2"
@@ -181,6 +190,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         delta: float | None = None,
         *,
         sampler: str | Sampler = "auto",
+        noise_scale: float | None = None,
         data_norm: float | Literal["auto"] | None = None,
         prior_scale: float | None = None,
         intercept_prior_scale: float | None = None,
@@ -198,6 +208,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         self.epsilon = epsilon
         self.delta = delta
         self.sampler = sampler
+        self.noise_scale = noise_scale
         self.data_norm = data_norm
         self.prior_scale = prior_scale
         self.intercept_prior_scale = intercept_prior_scale
@@ -217,7 +228,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
 
     def _family(self):
         if isinstance(self.target_bounds, str):  # Until they are released.
-            return Normal(-1.0, 1.0)
+            return self._family_with_bounds(-1.0, 1.0)
         bounds = self.target_bounds
         if len(bounds) != 2 or not all(map(is_number, bounds)) or not bounds[0] < bounds[1]:
             raise ValueError(
@@ -230,7 +241,10 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             # Responses are centred at the middle, which has to be 0 without an intercept.
             high = max(abs(low), abs(high))
             low = -high
-        return Normal(low, high)
+        if self.noise_scale is None:
+            return Normal(low, high)
+        clip = min(high - low, _NOISE_SCALES_OF_CLIP * self.noise_scale)
+        return Normal(low, high, float(self.noise_scale), clip)
 
     def _with_drawn_bounds(self, model, quantiles, deviations):
         low, high = sorted(quantile.value for quantile in quantiles)
@@ -286,7 +300,8 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         self._fit(X, y, sample_weight, groups, client)
-        self.noise_samples_ = self.released_["noise_deviations"]
+        given = np.full(len(self.posterior_samples_), self.noise_scale, dtype=float)
+        self.noise_samples_ = self.released_.get("noise_deviations", given)
         self.target_bounds_ = self._law.low, self._law.high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))

@@ -105,15 +105,18 @@ class Budget(NamedTuple):
         check_relation(self.neighboring_relation, persons=persons)
         return self._replace(epsilon=float(self.epsilon), delta=float(self.delta))
 
-    def checked_gaussian(self, name: str, others: str = "") -> Self:
-        """The budget itself; raises a ValueError where delta is 0, which Gaussian noise cannot give."""
+    def checked_gaussian(self, name: str, others: str = "", note: str = "") -> Self:
+        """The budget itself; raises a ValueError where delta is 0, which Gaussian noise cannot give.
+
+        ``others`` are names of what gives it, and ``note`` is a sentence at the end of the error.
+        """
         if self.delta == 0 and self.is_private:
             instead = "; no sampler takes this model at delta=0"
             if others:
                 instead = f", or take another sampler that takes this model at delta=0 ({others})"
             raise ValueError(
                 f"delta=0 asks for pure differential privacy, and {name} adds Gaussian noise, which has "
-                f"none: give a delta in (0, 1), e.g. delta=None for the default{instead}."
+                f"none: give a delta in (0, 1), e.g. delta=None for the default{instead}.{note}"
             )
         return self
 

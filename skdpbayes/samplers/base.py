@@ -166,7 +166,7 @@ def check_taken(sampler, bounds):
     if _model_of(bounds) == "normal" and "normal" not in sampler.targets:
         raise ValueError(
             f"sampler={sampler.name!r} takes the noise of numbers as given, and does not learn it: take one "
-            f"of {others()}, or a family with a deviation."
+            f"of {others()}, or give the noise (noise_scale of DPBayesianRidge, deviation of a family)."
         )
 
 
@@ -283,6 +283,8 @@ class Sampler(BaseEstimator):
     is_calibrated = False
     is_whitened = False
     needs_delta = True
+    # What an error says where delta is 0, besides.
+    note_without_delta = ""
     proof = ""
     _parameter_constraints: dict = {}
 
@@ -447,7 +449,7 @@ def checked_gaussian(sampler, bounds, budget):
     others = ""
     if budget.delta == 0:  # Names are for the error alone.
         others = samplers_with(lambda other: not other.needs_delta and takes(other, bounds))
-    budget.checked_gaussian(f"sampler={sampler.name!r}", others)
+    budget.checked_gaussian(f"sampler={sampler.name!r}", others, sampler.note_without_delta)
 
 
 def freeze_sampler(sampler):

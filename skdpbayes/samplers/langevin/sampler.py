@@ -399,6 +399,9 @@ class OPS(LangevinSampler):
 
     name = "ops"
     proof = "Propositions 8 to 11, and 18"
+    note_without_delta = (
+        " One exact draw of the posterior would need no delta, but no exact sampler of it is known."
+    )
     targets = frozenset({"linear"})
     release = "last_iterate"
     _parameter_constraints = {name: CONSTRAINTS[name] for name in _STEPS}
