@@ -88,7 +88,7 @@ def test_an_exact_draw_that_nobody_can_make_is_told_where_delta_is_0(numbers):
         model.fit(*numbers[:2])
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, "much"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf, 1e-12, 1e9, "much"])
 def test_a_noise_scale_is_a_positive_number(numbers, scale):
     with pytest.raises(ValueError, match="noise_scale"):
         DPBayesianRidge((-3.0, 3.0), noise_scale=scale).fit(*numbers[:2])

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from .._arguments import Pair, is_number
+from .._arguments import Interval, Pair, is_number
 from .._data.blocks import by_blocks
 from .._estimator.regressor import PrivateRegressorMixin
 from .._mechanisms.exponential import short_decimals
@@ -37,6 +37,8 @@ _LEAST_DISTANCE_IN_DIGITS = 4.0
 _LEAST_HALF_WIDTH = 1e-6
 # Clip of residuals where the noise is given, over its deviation: hardly any normal error is larger.
 _NOISE_SCALES_OF_CLIP = 4.0
+# Largest ratio of the noise and the distance of the bounds, or of the latter and the former.
+_LARGEST_NOISE_RATIO = 1e6
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.
 _LARGEST_BOUNDS_RATIO = 100.0
@@ -243,8 +245,13 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             low = -high
         if self.noise_scale is None:
             return Normal(low, high)
-        clip = min(high - low, _NOISE_SCALES_OF_CLIP * self.noise_scale)
-        return Normal(low, high, float(self.noise_scale), clip)
+        noise, ratio = float(self.noise_scale), float(self.noise_scale) / (high - low)
+        if not 1.0 / _LARGEST_NOISE_RATIO <= ratio <= _LARGEST_NOISE_RATIO:
+            raise ValueError(
+                f"noise_scale={noise:g} must be within a factor of {_LARGEST_NOISE_RATIO:g} of the distance "
+                f"of target_bounds, {high - low:g}: both are in the unit of y."
+            )
+        return Normal(low, high, noise, min(high - low, _NOISE_SCALES_OF_CLIP * noise))
 
     def _with_drawn_bounds(self, model, quantiles, deviations):
         low, high = sorted(quantile.value for quantile in quantiles)
