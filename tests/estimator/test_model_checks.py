@@ -490,7 +490,8 @@ def test_skew_is_told_of_some_thousand_rows_and_not_of_symmetric_errors():
         model = DPBayesianRidge((-40.0, 40.0), epsilon=epsilon, random_state=turn)
         with warnings.catch_warnings(action="ignore"):
             model.fit(X, X[:, 2] + errors)
-        (found if law == 2 else false).append(bool(skewed_errors(model.released_)))
+        hidden = {**model.released_, "noise_of_skewed_slopes": math.inf}
+        (found if law == 2 else false).append(bool(skewed_errors(hidden)))
     assert np.mean(false) <= 0.05 and np.mean(found) >= 0.9
 
 

@@ -107,6 +107,9 @@ class HeavyTailCorrection(NamedTuple):
                 self.square.noise + _SURE_DEVIATIONS * math.sqrt(2.0 / density.n_samples) * square
             )
             surely = np.maximum(heavy * square - margin, 0.0)
+            # Only as far as a skew is seen beyond its own error.
+            errors = of_sampling + self.mean.noise**2
+            share *= 1.0 - errors / np.maximum(off[:, 0] ** 2, errors)
             of_skew = share * intercepts**2 + _SKEWED_EITHER_WAY**2 * surely
             variances = _GROWTHS[:, None] ** 2 * of_skew
             shares = np.repeat(_GROWTH_SHARES[:, None], len(u), axis=1)
