@@ -158,8 +158,8 @@ def charge_and_release_bounds(estimator, plan, table, model, at_norm):
     """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
 
     Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
-    ``_with_drawn_bounds`` maps a model, quantiles of responses, and how many deviations the upper one is
-    above the mean of a normal law, to another model.
+    ``_with_drawn_bounds`` maps a model, quantiles of responses, how many deviations the upper one is above
+    the mean of a normal law, and whether the plan is of a calibrated posterior, to another model.
     """
     if plan.bound_release is None:
         yield model, plan
@@ -210,8 +210,9 @@ def _at_bounds(estimator, plan, model, at_norm, norm, responses):
         if norm is not None:
             bounded_model = at_norm(checked_norm(norm, "data_norm"))
         if len(responses):
+            deviations = ndtri(plan.bound_release.response_quantiles[-1])
             bounded_model = estimator._with_drawn_bounds(
-                bounded_model, responses, ndtri(plan.bound_release.response_quantiles[-1])
+                bounded_model, responses, deviations, plan.is_calibrated
             )
         path = estimator._planner(bounded_model.bounds(), plan.n_samples)(plan.budget)
         check_plan(path)

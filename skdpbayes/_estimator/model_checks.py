@@ -63,11 +63,6 @@ _HIDDEN_DIRECTIONS = (
 )
 # Share of counts that equal max_count, beyond which a fit warns.
 _LARGEST_SHARE_AT_MAX = 0.8
-# Deviations by which squares of residuals fall short of Poisson's law, beyond which counts vary less.
-_UNDERDISPERSED = 3.0
-# The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
-# 2% of fits exceed it.
-_FEW_TRIALS = math.log(50.0)
 # Deviations from 0 of the difference between the errors' mean and their centre, from which on they are
 # skewed. Of 139 fits to symmetric errors one exceeded 2.
 _ASYMMETRIC = 2.0
@@ -75,13 +70,6 @@ _ASYMMETRIC = 2.0
 _SKEWED = 0.02
 # Noise on what such errors change of slopes, over what they change of the mean, beyond which it hides slopes.
 _HIDDEN_SLOPES = 0.2
-# Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
-_EXCESS_ZEROS = 4.0
-# Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
-# (one that grows faster).
-_OVERDISPERSED = 2.2
-# A mean of dispersions above it is at the end of their grid, 9.
-_MOST_DISPERSED = 8.0
 # Posterior deviations from 0 of a coefficient's mean, beyond which an effect is seen though noise may hide
 # how much its column varies: 86% of 481 such 90% intervals cover, and 41% of 71 others.
 _EFFECT_SEEN = 1.0
@@ -141,7 +129,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
     of_counts = (
-        counts_at_max(released, model) or underdispersed_counts(released) or overdispersed(released)
+        counts_at_max(released, model)
     )
     if of_counts:
         return of_counts
@@ -332,49 +320,6 @@ def counts_at_max(released, model):
         "histogram: how large they were before is a guess, and rates may be absurdly high, far beyond "
         "what intervals hold. Set max_count to a public number that few counts reach, or max_count='auto'; "
         "fitting again spends budget again.",
-    )
-
-
-def underdispersed_counts(released):
-    """A tuple with a warning if counts vary less than Poisson's law says, else an empty one.
-
-    Parameters
-    ----------
-    released : mapping
-        What the sampler released besides the draws.
-    """
-    share, deviation = released.get("shortfall", (0.0, 1.0))
-    likelier = released.get("few_trials", 0.0)
-    if share >= _UNDERDISPERSED * deviation:
-        sign = f"squares of clipped residuals are {share:.0%} smaller"
-    elif likelier >= _FEW_TRIALS:
-        sign = f"the released histogram is e^{likelier:.2g} times as likely if they are of a few trials each"
-    else:
-        return ()
-    return (
-        f"counts vary less than Poisson's law says: {sign}, as with answers of yes and no or counts out of a "
-        "few. What clips take is then not what the model "
-        "says, rates come out too high, and intervals miss them. For yes and no take "
-        "DPBayesianLogisticRegression, otherwise sampler='auto', which clips residuals at max_count only; "
-        "fitting again spends budget again.",
-    )
-
-
-def overdispersed(released):
-    """A tuple with a warning if counts have more zeros or vary more than their law says, or none."""
-    dispersion = released.get("dispersion", 1.0)
-    if released.get("excess_zeros", 0.0) > _EXCESS_ZEROS:
-        cause = "there are more zeros than the law of counts has"
-    elif dispersion > _OVERDISPERSED:
-        cause = f"counts vary {dispersion:.2g} times as much as Poisson's law says"
-        if dispersion > _MOST_DISPERSED:
-            cause += ", which is the most that the model has, or more"
-    else:
-        return ()
-    return (
-        f"{cause}: intervals of rate ratios are too short, and rates may be off by more than theirs say. Add "
-        "columns that tell who can have any, fit whether there is any (DPBayesianLogisticRegression), or "
-        "take sampler='auto', whose intervals are wider; fitting again spends budget again.",
     )
 
 

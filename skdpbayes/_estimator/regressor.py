@@ -61,7 +61,8 @@ def mixture_quantile(law, probability, logits, noise):
     probability : float
         In (0, 1).
     logits : ndarray of shape (n_rows, n_draws)
-    noise : ndarray of shape (n_draws,) or None
+    noise : ndarray of shape (n_draws,), CountLaw or None
+        Deviations of errors, or how counts vary.
 
     Returns
     -------
@@ -104,7 +105,7 @@ def _guess(law, probability, wanted, logits, noise):
     means, are_counts = law.prediction(logits), law.whole_numbers
     middle, tail = np.quantile(means, [0.5, probability], axis=1)
     if are_counts:
-        sampling_sd = np.sqrt(middle * (1.0 if noise is None else np.mean(noise)))
+        sampling_sd = np.sqrt(middle if noise is None else noise.variance(middle))
     else:
         sampling_sd = np.full(middle.size, np.sqrt(np.mean(noise**2)))
     away = np.hypot(tail - middle, wanted * sampling_sd)
@@ -189,7 +190,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return self.plan_.bounds.family
 
     def _noise(self) -> Any:
-        """The noise deviations of the draws, of shape (n_draws,), or None."""
+        """Deviations of errors, of shape (n_draws,), how counts vary, or None."""
         return None
 
     def _origin(self) -> Any:
@@ -272,7 +273,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
             # Post-processing.
             chosen = generator.choice(kept, size=check_number_of_draws(n_draws))
         noise = self._noise()
-        noise = None if noise is None else noise[chosen]
+        noise = noise[chosen] if isinstance(noise, np.ndarray) else noise
 
         def simulated(logits):
             return self._law.simulated(logits[:, chosen], noise, generator)

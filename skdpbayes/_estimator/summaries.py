@@ -62,16 +62,9 @@ def enough_draws(estimator, draws=None):
 def warn_unless_calibrated(estimator):
     """Warn if a fitted estimator's draws are not a calibrated posterior."""
     if not (plan := estimator.plan_).is_calibrated:
-        # With exposures counts may be of survival, for which no posterior is calibrated.
-        is_exposed = getattr(estimator, "_is_exposed", False)
         calibrated = plan.sampler.calibrated_names(plan.bounds.family)
-        unless = (
-            ", but not of survival, where an exposure ends with the event" if is_exposed else ""
-        )
-        if getattr(plan.bounds.family, "whole_numbers", False):
-            unless = f", for counts that vary about as Poisson's law says{unless}"
         named = calibrated.replace(", ", " or sampler=")
-        of_others = f" sampler={named} gives calibrated draws{unless}." if calibrated else ""
+        of_others = f" sampler={named} gives calibrated draws." if calibrated else ""
         warn(
             f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
             f"coverage of intervals may be below or above their level.{of_others}"

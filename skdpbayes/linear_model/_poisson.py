@@ -36,7 +36,9 @@ from ._formula import FromFormulaMixin
 _NOMINAL = 20.0
 # Deviations of a normal law that are added to a released quantile.
 _SDS_ABOVE_QUANTILE = 2.0
-# Least learnt max_count.
+# By what learnt ones are multiplied where noise does not grow with them: tails may be heavy.
+_CALIBRATED_ROOM = 2.0
+# Least learnt max_count of a chain.
 _LEAST_MAX_COUNT = 3.0
 # How many times the largest count a mean may be: where half of all are cut, means are told well up to this.
 _REACH = 3.0
@@ -235,9 +237,8 @@ class DPBayesianPoissonRegressor(
         return ("high",) if self.max_count == "auto" else ()
 
     def _noise(self) -> Any:
-        """The dispersion of counts for each draw, or None for Poisson's law."""
-        known = self.dispersion_ > 1.0
-        return np.full(len(self.posterior_samples_), self.dispersion_) if known else None
+        """The `CountLaw`, or None for Poisson's."""
+        return self.released_.get("law")
 
     def _clip_logits(self, logits):
         exposure = self.released_.get("typical_exposure", None if self._is_exposed else 1.0)
@@ -248,9 +249,10 @@ class DPBayesianPoissonRegressor(
     def _family(self):
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
-    def _with_drawn_bounds(self, model, quantiles, deviations):
+    def _with_drawn_bounds(self, model, quantiles, deviations, is_calibrated):
         max_count = quantiles[0].value * (1.0 + _SDS_ABOVE_QUANTILE / deviations)
-        return replace(model, family=Poisson(max(_LEAST_MAX_COUNT, max_count)))
+        room = _CALIBRATED_ROOM if is_calibrated else 1.0
+        return replace(model, family=Poisson(room * max(_LEAST_MAX_COUNT, max_count)))
 
     @warns_last
     def fit(

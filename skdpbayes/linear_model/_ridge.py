@@ -253,7 +253,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
             )
         return Normal(low, high, noise, min(high - low, _NOISE_SCALES_OF_CLIP * noise))
 
-    def _with_drawn_bounds(self, model, quantiles, deviations):
+    def _with_drawn_bounds(self, model, quantiles, deviations, is_calibrated):
         low, high = sorted(quantile.value for quantile in quantiles)
         middle, half = (
             0.5 * low + 0.5 * high,

@@ -1,7 +1,7 @@
 """Choosing a sampler from public quantities.
 
-Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors one from
-clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no option is set
+Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors or counts
+one from clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no option is set
 that only chains have: a temperature, a number of steps, batches.
 
 Otherwise the choice is a chain. Fisher scoring pays once the matrix that it releases says more than its
@@ -53,7 +53,7 @@ _LARGEST_MATRIX = 2000
 class Auto(TemperedSampler):
     """`NoiseAware` or `ClippedResiduals`, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    `NoiseAware` is for logistic regression, `ClippedResiduals` for regression with normal errors.
+    `NoiseAware` is for logistic regression, `ClippedResiduals` for regression with normal errors or counts.
 
     Setting any option selects a chain, except a temperature of 1, which is that of the posterior itself.
     Mixtures have no such options: they are for `NoiseAware`, or `Gibbs` without privacy.

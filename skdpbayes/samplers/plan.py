@@ -255,13 +255,13 @@ class Plan(PlannedRelease):
         }
 
     def _intervals(self):
-        """The line about intervals of a chain for counts, which is the default there."""
+        """The line about intervals of a chain for counts."""
         family = self.bounds.family
         if self.is_calibrated or not getattr(family, "whole_numbers", False):
             return {}
         line = "how wide is not known beforehand, as noise tempers the draws of a chain"
         if others := self.sampler.calibrated_names(family):
-            line += f"; sampler={others} says it, of counts that vary about as Poisson's law says"
+            line += f"; sampler={others} says it"
         return {"intervals": line}
 
     def _title(self):

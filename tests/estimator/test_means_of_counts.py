@@ -71,7 +71,7 @@ def test_means_above_counts_that_are_cut_are_kept():
     assert means.max() > 2.0 * model.max_count_
     assert np.abs(model.predict(X) / means - 1.0).mean() < 0.06
     unlimited = np.exp(X @ model.posterior_samples_[:, 0, :5].T + model.posterior_samples_[:, 0, 5])
-    assert model.predict(X) == pytest.approx(unlimited.mean(axis=1), rel=0.02)
+    assert model.predict(X) == pytest.approx(unlimited.mean(axis=1), rel=0.05)
 
 
 @pytest.mark.parametrize("unit", [0.01, 100.0])

@@ -1,4 +1,4 @@
-"""Counts that are cut, or vary less than Poisson's law says, are told by their cause, and hardly others."""
+"""Counts that are cut are told, and hardly others: of another law intervals hold."""
 
 import math
 import warnings
@@ -8,13 +8,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
-from skdpbayes._estimator.model_checks import (
-    _FEW_TRIALS,
-    _LARGEST_SHARE_AT_MAX,
-    _UNDERDISPERSED,
-    overdispersed,
-)
-from skdpbayes.models.families.poisson import drawn
+from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX
+from skdpbayes.models.families.poisson import CountLaw, drawn
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
 from skdpbayes.samplers.statistics.hmc import Posterior
@@ -41,8 +36,8 @@ def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, 
     found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
     costs = "fitting again spends budget again", "spends nothing"
     assert all(any(cost in text for cost in costs) for text in found)
-    causes = {"reach max_count": "cut", "counts vary less": "regular", "chains that drew": "chains"}
-    named = [[causes[part] for part in causes if part in text] or ["spread"] for text in found]
+    causes = {"reach max_count": "cut", "chains that drew": "chains"}
+    named = [[causes[part] for part in causes if part in text] or ["other"] for text in found]
     return model, [cause for one in named for cause in one]
 
 
@@ -62,28 +57,50 @@ def dispersed(means, rng):
     return drawn(means, 2.0, rng)
 
 
-CASES = {
-    "yes or no": (dict(law=yes_or_no, rate=0.5), ["regular"]),
-    "yes in a fifth": (dict(law=yes_or_no, rate=0.2, n=10_000), ["regular"]),
-    "out of three": (dict(law=out_of_three, rate=1.5, max_count=3, epsilon=0.3), ["regular"]),
-    "cut": (dict(law=poisson, rate=20.0, max_count=5), ["cut"]),
+def more_zeros(means, rng):
+    return drawn(means, CountLaw(zeros=0.3), rng)
+
+
+def rates_differ(means, rng):
+    return drawn(means, CountLaw(growth=0.5), rng)
+
+
+def lognormal(means, rng):
+    return rng.poisson(means * np.exp(rng.normal(size=means.size) - 0.5))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
+def test_counts_that_are_cut_are_told(seed):
+    model, causes = told(seed, poisson, 20.0, max_count=5)
+    assert causes == ["cut"]
+    # What the warning is for: they come out too high.
+    assert model.intercept_ > math.log(20.0) + 1.0
+
+
+OTHER_LAWS = {
+    "yes or no": dict(law=yes_or_no, rate=0.2),
+    "out of three": dict(law=out_of_three, rate=0.6),
+    "dispersed": dict(law=dispersed, rate=2.0),
+    "more zeros": dict(law=more_zeros, rate=5.0, max_count=60),
+    "rates differ": dict(law=rates_differ, rate=5.0, max_count=90),
+    "lognormal rates": dict(law=lognormal, rate=5.0, max_count=200),
 }
 
 
-@pytest.mark.daily(1)
-@pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
-def test_a_wrong_law_is_told_by_its_cause(seed, options, causes):
-    """Chains may not agree besides where all but a few counts are cut."""
-    assert told(seed, **options)[1] == causes
-
-
-def test_rates_of_counts_that_are_cut_or_vary_less_are_too_high_as_is_said():
-    """What the warnings are for; without an excess nothing is told."""
-    cut, _ = told(0, poisson, 20.0, max_count=5)
-    assert cut.intercept_ > math.log(20.0) + 1.0
-    regular, _ = told(0, yes_or_no, 0.5)
-    assert regular.intercept_ > math.log(0.5) + 0.08
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", OTHER_LAWS.values(), ids=OTHER_LAWS)
+def test_intervals_of_ratios_hold_whatever_the_law_of_counts_in_silence(options):
+    """Clips are as wide as what is not known of the law makes them; before they were below 0.7."""
+    held, alarms = [], 0
+    for seed in range(14):
+        model, causes = told(seed, epsilon=2.0, n=10_000, **options)
+        alarms += bool(causes)
+        rng = np.random.default_rng(seed)
+        rng.uniform(-1.0, 1.0, size=(10_000, 3))
+        effects = 0.5 * rng.normal(size=3)
+        low, high = model.posterior_interval(0.9)[0, :3].T
+        held.append(np.mean((low < effects) & (effects < high)))
+    assert np.mean(held) > 0.8 and alarms <= 1
 
 
 def test_a_largest_count_of_one_is_told_before_anything_is_spent():
@@ -91,10 +108,10 @@ def test_a_largest_count_of_one_is_told_before_anything_is_spent():
         model = DPBayesianPoissonRegressor(largest, 1.0, **options)
         return " ".join(model.privacy_plan(6000, 3).warnings)
 
-    sharp = {"sampler": "clipped_residuals"}
+    sharp, chain = {"sampler": "clipped_residuals"}, {"sampler": "sghmc"}
     assert "max_count=1 leaves" in plan(1, **sharp)
     assert "take DPBayesianLogisticRegression" in plan(0.5, **sharp)
-    for largest, options in ((2, sharp), ("auto", sharp), (1, {})):
+    for largest, options in ((2, sharp), ("auto", sharp), (1, chain)):
         assert "DPBayesianLogisticRegression" not in plan(largest, **options)
     with PrivacyLedger(9.0, 1e-3, allow_seeds=True) as ledger, warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -113,6 +130,8 @@ RIGHT = {
     "dispersed": dict(law=dispersed, rate=2.0),
     "drowned": dict(law=poisson, rate=1.0, epsilon=0.05),
     "few yes": dict(law=yes_or_no, rate=0.03),
+    "yes or no": dict(law=yes_or_no, rate=0.5),
+    "zeros": dict(law=more_zeros, rate=6.0, max_count=60),
 }
 
 
@@ -136,14 +155,6 @@ def test_false_alarms_are_rare(options, monkeypatch):
     assert alarms / 40 <= 0.02 + 2.0 * math.sqrt(0.02 * 0.98 / 40)
 
 
-def test_what_is_told_follows_from_releases_and_costs_nothing():
-    model, causes = told(0, yes_or_no, 0.5)
-    share, deviation = model.released_["shortfall"]
-    assert causes == ["regular"] and share > _UNDERDISPERSED * deviation > 0.0
-    assert model.released_["few_trials"] > _FEW_TRIALS
-    assert model.spent_epsilon_ == model.privacy_plan(6000, 3).epsilon
-
-
 def test_the_last_bin_has_what_is_at_the_largest_count(rng):
     for largest in (0.5, 1.0, 3.0, 7.5, 20.0, 1e6):
         edges = count_edges(largest)
@@ -162,41 +173,10 @@ def test_shares_are_from_below(rng):
     assert share_of_largest(np.zeros(5), 10.0) == 0.0 and share > _LARGEST_SHARE_AT_MAX
 
 
-def test_counts_that_vary_more_than_their_law_are_told():
-    few = {"dispersion": 1.3, "excess_zeros": 2.0}
-    assert overdispersed({}) == overdispersed(few) == ()
-    (text,) = overdispersed({"dispersion": 2.5})
-    assert "2.5 times" in text and "the most" not in text
-    assert "the most" in overdispersed({"dispersion": 9.0})[0]
-    (text,) = overdispersed({"dispersion": 9.0, "excess_zeros": 8.0})
-    assert "more zeros" in text and "clipped_residuals" not in text
-
-
-def test_a_fit_tells_of_zeros_and_overdispersion_only():
-    rng = np.random.default_rng(3)
-    X = rng.uniform(-1.0, 1.0, size=(6_000, 2))
-    mean = 6.0 * np.exp(0.5 * X[:, 0])
-    laws = {
-        "": rng.poisson(mean),
-        "more zeros": rng.poisson(mean) * (rng.random(len(X)) < 0.7),
-        "times as much": rng.poisson(mean * rng.gamma(1.0, 1.0, len(X))),
-    }
-    for told, y in laws.items():
-        model = DPBayesianPoissonRegressor(
-            max_count=60.0, epsilon=2.0, sampler="clipped_residuals", random_state=0
-        )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(X, y)
-        kinds = [one for one in caught if one.category is ConvergenceWarning]
-        texts = " ".join(str(one.message) for one in kinds)
-        assert told in texts and bool(told) == bool(texts)
-
-
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("top, is_named", [(1.0, False), (0.02, True)])
 def test_chains_in_whitened_coordinates_name_columns_that_noise_hides(top, is_named, counts):
-    """The default of counts, and of labels with many columns: the second moment has been released."""
+    """The default of labels with many columns, too: the second moment has been released."""
     rng, n = np.random.default_rng(0), 20_000
     rows = np.column_stack([rng.uniform(-1.0, 1.0, n), rng.uniform(0.0, top, n)])
     model = DPBayesianLogisticRegression(sampler="sgfs", n_draws=4, random_state=0)

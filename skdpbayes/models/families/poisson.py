@@ -12,7 +12,7 @@ overflows. Counts above ``Y`` are counted as ``Y``. Huber, "Robust estimation of
 import math
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betainc, gammaln, pdtr
@@ -25,15 +25,16 @@ from ..linear import DENSE, REMOTE, SPARSE, LinearTarget
 from ..rows import real_numbers
 from .base import Family, NumberFamily, has_one_block, write_loss_differences, write_residuals
 
-# Counts that may vary more than Poisson's law says.
+# Counts that may vary more than Poisson's law says: negative binomial, with more zeros.
 #
-#     E Y = mu,  Var Y = phi mu:      Poisson's law for phi = 1, and a negative binomial one for phi > 1
+#     Y = 0 with probability pi, else of mean nu = mu / (1 - pi) and variance nu (phi + a nu)
 #
-# of ``r = mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function
-# is an incomplete beta function, as Poisson's is a gamma function.
+# ``phi = 1``, ``a = pi = 0`` is Poisson's law. A negative binomial one has ``r = nu / (phi + a nu - 1)``
+# failures with the probability ``1 / (phi + a nu)`` of each. Its distribution function is an incomplete beta
+# function, as Poisson's is a gamma function.
 
 
-# Dispersions that are closer to 1 are counted as 1.
+# Variances over means that are closer to 1 are counted as 1.
 _LEAST_EXCESS = 1e-3
 # Least mean: smaller ones have no counts but 0.
 _LEAST_MEAN = 1e-300
@@ -41,58 +42,113 @@ _LEAST_MEAN = 1e-300
 _LARGEST_MEAN = 1e18
 
 
-def distribution(counts, mean, dispersion):
+class CountLaw(NamedTuple):
+    """How counts vary around their means.
+
+    Attributes
+    ----------
+    dispersion : float, default=1
+        ``phi``: a variance in proportion to the mean, as of events that come in clusters.
+    growth : float, default=0
+        ``a``: a variance that grows with the square of the mean, as of rates that differ.
+    zeros : float, default=0
+        ``pi``: the share of rows that can have no count but 0.
+    """
+
+    dispersion: float = 1.0
+    growth: float = 0.0
+    zeros: float = 0.0
+
+    def excess(self, mean):
+        """``phi + a nu - 1`` for means ``nu``, 0 for all if it is near 0 for all."""
+        excess = self.dispersion - 1.0 + self.growth * mean
+        return np.maximum(excess, _LEAST_EXCESS) if np.any(excess >= _LEAST_EXCESS) else 0.0
+
+    def variance(self, mean):
+        """The variances of counts of means ``mu``."""
+        inner = mean / (1.0 - self.zeros)
+        return mean * (self.dispersion + (self.growth + self.zeros) * inner)
+
+
+def law_of(law):
+    """A `CountLaw`, of which a number is the dispersion."""
+    return law if isinstance(law, CountLaw) else CountLaw(law)
+
+
+def distribution(counts, mean, law):
     """``P(Y <= k)`` for arrays that are broadcast together.
 
     Parameters
     ----------
-    counts, mean, dispersion : ndarray or float
-        ``k``, ``mu`` and ``phi``.
+    counts, mean : ndarray or float
+        ``k`` and ``mu``.
+    law : CountLaw or float
+        A number, or an array of them, is the dispersion.
     """
-    counts, excess = np.floor(counts), np.asarray(dispersion) - 1.0
-    if np.all(excess < _LEAST_EXCESS):
+    law = law_of(law)
+    inner = np.asarray(mean) / (1.0 - law.zeros)
+    up_to = law.zeros + (1.0 - law.zeros) * _distribution(counts, inner, law.excess(inner))
+    return np.where(np.asarray(counts) < 0.0, 0.0, up_to)
+
+
+def _distribution(counts, mean, excess):
+    """Without more zeros."""
+    counts = np.floor(counts)
+    if np.ndim(excess) == 0 and excess == 0.0:
         probabilities = pdtr(np.maximum(counts, 0.0), mean)
     else:
-        excess = np.maximum(excess, _LEAST_EXCESS)
         failures, success = mean / excess, 1.0 / (1.0 + excess)
         probabilities = betainc(failures, np.maximum(counts, 0.0) + 1.0, success)
     return np.where(counts < 0.0, 0.0, probabilities)
 
 
-def partial_moments(counts, mean, dispersion):
-    """``P(Y <= k)``, ``E[Y; Y <= k]`` and ``E[Y (Y - 1); Y <= k]`` for one ``phi``.
+def partial_moments(counts, mean, law):
+    """``P(Y <= k)``, ``E[Y; Y <= k]`` and ``E[Y (Y - 1); Y <= k]``.
 
-    With ``F_j`` the distribution function for ``j`` failures more than the ``r`` of ``mu`` they are
-    ``F_0(k)``, ``mu F_1(k - 1)`` and ``mu (mu + phi - 1) F_2(k - 2)``. By a recurrence of incomplete beta
-    functions [1]_ and the probability ``p`` of ``k``,
+    Without more zeros, and with ``F_j`` the distribution function for ``j`` failures more than the ``r`` of
+    ``nu``, they are ``F_0(k)``, ``nu F_1(k - 1)`` and ``nu (nu + phi + a nu - 1) F_2(k - 2)``. By a
+    recurrence of incomplete beta functions [1]_ and the probability ``p`` of ``k``,
 
-        F_1(k - 1) = F_0(k) - (1 + k / r) p,      F_2(k - 2) = F_1(k - 1) - (1 + (k - 1) / (r + 1)) k p / mu
+        F_1(k - 1) = F_0(k) - (1 + k / r) p,      F_2(k - 2) = F_1(k - 1) - (1 + (k - 1) / (r + 1)) k p / nu
+
+    Parameters
+    ----------
+    counts, mean : ndarray
+        ``k`` and ``mu``.
+    law : CountLaw or float
+        A number is the dispersion.
 
     References
     ----------
     .. [1] NIST Digital Library of Mathematical Functions, 8.17.
     """
-    counts, mean = np.floor(counts), np.maximum(mean, _LEAST_MEAN)
-    excess = dispersion - 1.0 if dispersion - 1.0 >= _LEAST_EXCESS else 0.0
-    k, whole = np.maximum(counts, 0.0), distribution(counts, mean, dispersion)
-    inverse_r = excess / mean
-    if excess:
-        r = mean / excess
+    law = law_of(law)
+    counts, inner = np.floor(counts), np.maximum(mean, _LEAST_MEAN) / (1.0 - law.zeros)
+    excess = law.excess(inner)
+    k, whole = np.maximum(counts, 0.0), _distribution(counts, inner, excess)
+    inverse_r = excess / inner
+    if np.any(excess):
+        r = inner / excess
         logs = gammaln(k + r) - gammaln(r) + k * np.log(excess) - (k + r) * np.log1p(excess)
     else:
-        logs = k * np.log(mean) - mean
+        logs = k * np.log(inner) - inner
     p = np.where(counts < 0.0, 0.0, np.exp(logs - gammaln(k + 1.0)))
     first = np.maximum(whole - (1.0 + k * inverse_r) * p, 0.0)
-    second = first - (1.0 + (k - 1.0) * inverse_r / (1.0 + inverse_r)) * k * p / mean
+    second = first - (1.0 + (k - 1.0) * inverse_r / (1.0 + inverse_r)) * k * p / inner
     second = np.maximum(second, 0.0)
-    return whole, mean * first, mean * (mean + excess) * second
+    more, none = 1.0 - law.zeros, np.where(counts < 0.0, 0.0, law.zeros)
+    return none + more * whole, more * inner * first, more * inner * (inner + excess) * second
 
 
-def drawn(mean, dispersion, generator):
-    """Counts drawn at random."""
-    mean, excess = np.minimum(mean, _LARGEST_MEAN), np.asarray(dispersion) - 1.0
-    if np.any(excess >= _LEAST_EXCESS):
-        excess = np.maximum(excess, _LEAST_EXCESS)
+def drawn(mean, law, generator):
+    """Counts drawn at random; ``law`` is as for `distribution`."""
+    law = law_of(law)
+    mean = np.minimum(mean / (1.0 - law.zeros), _LARGEST_MEAN)
+    excess = law.excess(mean)
+    if law.zeros:
+        # Post-processing.
+        mean = mean * (generator.random(np.shape(mean)) >= law.zeros)
+    if np.any(excess):
         # Post-processing.
         mean = np.minimum(generator.gamma(mean / excess, excess), _LARGEST_MEAN)
     # Post-processing.
@@ -205,11 +261,11 @@ class Poisson(NumberFamily):
         return np.exp(np.minimum(logits, -_LEAST_LOGIT))
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """The probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
+        """The probabilities of counts up to ``values``; ``noise`` is their `CountLaw`, if not Poisson's."""
         return distribution(values, self.prediction(logits), 1.0 if noise is None else noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
-        """Counts; ``noise`` is their dispersion, if not 1."""
+        """Counts; ``noise`` is their `CountLaw`, if not Poisson's."""
         return drawn(self.prediction(logits), 1.0 if noise is None else noise, generator)
 
     @property

@@ -1,91 +1,23 @@
-"""The law of counts given what was released of them: dispersion, few trials, clipped moments.
+"""The law of counts given what was released of them: their spread, and moments where they are clipped.
 
-    Var Y = phi E Y,      log E Y = z . u + o + a
+    Y ~ law(mu),      log mu = z . u + o + shift
 
-``phi`` and a shift ``a`` of all logits are looked for together, on a grid: of what is released, the histogram
+A `CountLaw` and a shift of all logits are looked for together, on a grid: of what is released, the histogram
 ``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
-counts are clipped, a noisy sum says what their mean is, and otherwise how many are not zero: then ``phi``
+counts are clipped, a noisy sum says what their mean is, and otherwise how many are not zero: then the law
 matters, and so does what is not known of it.
 """
 
+import math
 from collections.abc import Callable
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, logsumexp, pdtr
+from scipy.special import logsumexp, ndtr, softmax
 
 from ..._jit import compiled
-from ...models.families.poisson import distribution, partial_moments
-
-# Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
-#
-#     B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
-#
-# ``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above
-# and below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and
-# exceeds ``b`` with a probability of at most ``1 / b``. Overdispersed counts make the evidence smaller
-# still. Where noise hides the histogram, ``B`` is about 1.
-
-
-_TRIALS = (1, 2, 3, 5)
-# Grid for the shift by which logits may be off.
-_LOGIT_SHIFTS = np.linspace(-1.5, 1.5, 151)
-# Grid for the spread of logits, relative to the one expected.
-_SPREADS = (0.0, 0.5, 1.0)
-# Relative error of shares, as rows are not quite those of the synthetic design.
-_SHARE_ERROR = 0.05
-# Largest logarithm of a mean.
-_LARGEST_LOG_MEAN = 30.0
-# Least variance of a share.
-_LEAST_SHARE = 1e-24
-
-
-def evidence_of_few_trials(values, noise, edges, logits, n_records):
-    """The logarithm of ``B``.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_bins,)
-        The histogram, over the number of records.
-    noise : float
-        Deviation of its noise, over the number of records.
-    edges : ndarray of shape (n_bins - 1,)
-        First counts of all bins but the first.
-    logits : ndarray of shape (n_rows,)
-        Of rows, as far as they are known.
-    n_records : float
-    """
-
-    def density(up_to):
-        parts = [_logs(values, noise, edges, means, n_records, up_to) for means in _means(logits)]
-        return logsumexp(parts)
-
-    few = [density(lambda k, mean, n=n: _binomial(k, n, mean)) for n in _TRIALS]
-    return float(logsumexp(few) - np.log(len(few)) - density(pdtr))
-
-
-def _binomial(counts, n_trials, mean):
-    """``P(Y <= k)``."""
-    probabilities = bdtr(np.minimum(counts, n_trials), n_trials, np.minimum(mean / n_trials, 1.0))
-    return np.where(counts >= n_trials, 1.0, probabilities)
-
-
-def _means(logits):
-    """Yield means of rows of shape (n_shifts, n_rows), for all spreads."""
-    for spread in _SPREADS:
-        spread_out = spread * logits
-        spread_out += logsumexp(logits) - logsumexp(spread_out)  # Of the same mean.
-        yield np.exp(np.minimum(spread_out + _LOGIT_SHIFTS[:, None], _LARGEST_LOG_MEAN))
-
-
-def _logs(values, noise, edges, means, n_records, up_to):
-    """Logarithms of densities of the histogram, one for each shift, up to a constant."""
-    inside = up_to(np.ceil(edges) - 1.0, means[:, :, None]).mean(axis=1)
-    shares = np.maximum(np.diff(inside, prepend=0.0, append=1.0), 0.0)
-    of_one = shares * (1.0 - shares)
-    variances = noise**2 + of_one / n_records + (_SHARE_ERROR * of_one) ** 2 + _LEAST_SHARE
-    return -0.5 * np.sum((values - shares) ** 2 / variances + np.log(variances), axis=1)
-
+from ...models.families.poisson import CountLaw, distribution, partial_moments
 
 # How many records have which counts and exposures. It says where to begin, however large both are.
 #
@@ -201,36 +133,52 @@ def _spread(ends, values, noise, n):
     return np.interp((np.arange(n) + 0.5) / n, shares, ends)
 
 
-# Moments of a count that is clipped, of Poisson's law or with more variance.
+# Moments of a count that is clipped.
 #
-#     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
-#
-# For ``phi > 1`` counts are negative binomial, see `skdpbayes.models.families.poisson`.
+#     psi = min(max(min(Y, L) - m, -tau), tau),      Y ~ law(mu)
 
 
 # Means are cut here: all counts are clipped.
 _LARGEST_MEAN = 1e15
 
 
-def clipped_count(mean, centre, clip, dispersion, largest):
-    """The mean of ``psi`` and that of its square, for arrays that are broadcast together.
+class ClippedCount(NamedTuple):
+    """Moments of a clipped count.
+
+    Attributes
+    ----------
+    mean, square : ndarray
+        ``E psi`` and ``E psi^2``.
+    below, above : ndarray
+        What clips take on average, on either side: ``E max(m - tau - Y, 0)``, and that of what is too large.
+    """
+
+    mean: np.ndarray
+    square: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+
+
+def clipped_count(mean, centre, clip, law, largest):
+    """The `ClippedCount` of arrays that are broadcast together.
 
     Parameters
     ----------
-    mean : ndarray
-        ``mu``.
-    centre : ndarray
-        ``m``.
-    clip, dispersion, largest : float
-        ``tau``, ``phi`` and ``L``.
+    mean, centre, clip : ndarray or float
+        ``mu``, ``m`` and ``tau``.
+    law : CountLaw or float
+        A number is the dispersion.
+    largest : float
+        ``L``.
     """
     mean = np.minimum(mean, _LARGEST_MEAN)
     low, high = centre - clip, np.minimum(centre + clip, largest)
     high = np.maximum(low, high)
     # Counts up to ``first`` are clipped to ``low``, and those above ``last`` to ``high``.
-    first, last = np.floor(low), np.ceil(high) - 1.0
-    below, *sums_below = partial_moments(first, mean, dispersion)
-    inside, *sums_inside = partial_moments(last, mean, dispersion)
+    first = np.floor(low)
+    last = np.maximum(np.ceil(high) - 1.0, first)
+    below, *sums_below = partial_moments(first, mean, law)
+    inside, *sums_inside = partial_moments(last, mean, law)
     inside = np.maximum(inside, below)
     of_count, of_pairs = (
         np.maximum(larger - smaller, 0.0)
@@ -239,51 +187,163 @@ def clipped_count(mean, centre, clip, dispersion, largest):
     above = 1.0 - inside
     value = low * below + of_count + high * above
     square = low**2 * below + of_count + of_pairs + high**2 * above
-    return value - centre, np.maximum(square - 2.0 * centre * value + centre**2, 0.0)
+    return ClippedCount(
+        value - centre,
+        np.maximum(square - 2.0 * centre * value + centre**2, 0.0),
+        np.maximum(low * below - sums_below[0], 0.0),
+        np.maximum(mean - sums_inside[0] - high * above, 0.0),
+    )
 
 
-_DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
+def lognormal_excess(mean, ends, law, inflation=1.0):
+    """``E max(rate - end, 0)`` if rates differ as a law says, and have a lognormal law.
+
+    Parameters
+    ----------
+    mean, ends : ndarray
+        Of counts, and where they are cut.
+    law : CountLaw
+    inflation : float, default=1
+        Of the variance of rates.
+    """
+    inner = np.maximum(mean, _LEAST_SHARE_SQUARE) / (1.0 - law.zeros)
+    variance = np.log1p(inflation * ((law.dispersion - 1.0) / inner + law.growth))
+    variance = variance + _LEAST_SHARE_SQUARE
+    ends = np.maximum(ends, _LEAST_SHARE_SQUARE)
+    place, sd = np.log(inner / ends), np.sqrt(variance)
+    above = inner * ndtr(place / sd + 0.5 * sd) - ends * ndtr(place / sd - 0.5 * sd)
+    return (1.0 - law.zeros) * np.maximum(above, 0.0)
+
+
+# What is believed of the law, on a grid: Poisson's, one whose variance grows with the mean or with its square,
+# more zeros, and more zeros with a variance that grows with the square.
+_DISPERSIONS = (1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0, 16.0, 30.0)
+_GROWTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
+_ZEROS = (0.03, 0.07, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85)
+_BOTH = tuple(product((0.35, 1.0, 2.5), (0.15, 0.4, 0.7)))
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Logarithms of means at which the distribution function of counts is tabulated.
-_LOG_MEAN_STEP = 0.04
-_LOG_MEANS = np.arange(-12.0, 16.0, _LOG_MEAN_STEP)
-# Prior mean of ``phi - 1``.
+_LOG_MEAN_STEP = 0.05
+# Prior mean of ``phi - 1``, ``a`` and the odds of ``pi``, beyond which large ones become improbable.
 _USUAL_EXCESS = 0.3
-# Least deviation of ``log phi``.
-_LEAST_LOG_SD = 0.02
 # Relative errors of expectations: rows are not quite those of the population.
 _EXPECTATION_ERROR = 0.03
-# Relative error of squares of residuals, where it is asked whether counts vary less than Poisson's law says.
-_SQUARE_ERROR = 0.03
 _LEAST_SHARE_SQUARE = 1e-12
+# Laws that have at least this share of the probability of the likeliest one are kept.
+_LEAST_RELATIVE_PROBABILITY = 0.02
+# Most laws that are kept.
+_MOST_LAWS = 8
+# Factors by which parameters of the likeliest law are changed, one round after the other.
+_REFINEMENTS = (1.3, 1.14)
+# By how much of what clips take on average the law may be wrong, for each deviation by which it is off.
+_LAW_ERROR = 0.1
+# By how much of the difference to rates with a lognormal law it may be wrong.
+_MIXING_ERROR = 0.7
+# Deviations by which releases are off on average, though the law is right, as rows are about known.
+_USUAL_MISFIT = 1.5
 
 
-class Dispersion(NamedTuple):
-    """The posterior of ``phi``: its median and the standard deviation."""
+def _log_prior(law):
+    """The logarithm of a law's prior density, up to a constant."""
+    excess = max(law.dispersion - 1.0, law.growth) + law.zeros / (1.0 - law.zeros)
+    return -2.0 * math.log1p(excess / _USUAL_EXCESS)
 
-    value: float
-    sd: float
+
+def _grid():
+    """Laws, and the logarithms of their prior probabilities, by which no family is preferred."""
+    families = (
+        [(1.0, 0.0, 0.0)],
+        [(value, 0.0, 0.0) for value in _DISPERSIONS],
+        [(1.0, value, 0.0) for value in _GROWTHS],
+        [(1.0, 0.0, value) for value in _ZEROS],
+        [(1.0, *values) for values in _BOTH],
+    )
+    found = {}
+    for family in families:
+        logs = {CountLaw(*values): _log_prior(CountLaw(*values)) for values in family}
+        total = logsumexp(list(logs.values()))
+        found |= {law: log - total for law, log in logs.items()}
+    return found
+
+
+def _near(law, factor):
+    """Laws with a parameter that is larger, or smaller, by a factor."""
+    for ratio in (factor, 1.0 / factor):
+        if law.dispersion > 1.0:
+            yield law._replace(dispersion=1.0 + ratio * (law.dispersion - 1.0))
+        if law.growth:
+            yield law._replace(growth=ratio * law.growth)
+        if law.zeros:
+            odds = ratio * law.zeros / (1.0 - law.zeros)
+            yield law._replace(zeros=odds / (1.0 + odds))
+
+
+class BelievedLaws(NamedTuple):
+    """Laws of counts and their posterior probabilities.
+
+    Attributes
+    ----------
+    laws : tuple of CountLaw
+    probabilities : ndarray of shape (n_laws,)
+    misfit : float
+        Deviations by which releases are off on average (root mean square) under the likeliest law.
+    """
+
+    laws: tuple
+    probabilities: np.ndarray
+    misfit: float = _USUAL_MISFIT
 
     @property
-    def ends(self):
-        """Two values, twice the deviation apart, of which none is below 1."""
-        low = max(1.0, self.value - self.sd)
-        return low, low + 2.0 * self.sd
+    def mean(self):
+        """The `CountLaw` with their mean parameters."""
+        return CountLaw(*map(float, self.probabilities @ np.array(self.laws)))
+
+    def leanings(self, means, centres, clips, largest):
+        """What may be wrong with means of clipped counts, independent parts of it.
+
+        Parameters
+        ----------
+        means, centres : ndarray of shape (n_rows,)
+            Of counts, and what is subtracted from them.
+        clips : ndarray of shape (n_clips,)
+        largest : float
+            Of counts.
+
+        Returns
+        -------
+        parts : ndarray of shape (n_parts, n_clips, n_rows)
+        """
+        given = means, centres, clips[:, None]
+        believed = clipped_count(*given, self.mean, largest)
+        misfit = max(self.misfit, _USUAL_MISFIT)
+        error = _LAW_ERROR * misfit
+        parts = [error * believed.below, error * believed.above]
+        # Rates that differ need not have the law that counts are taken to have, a gamma law, nor its variance.
+        ends, inflation = np.minimum(centres + clips[:, None], largest), misfit / _USUAL_MISFIT
+        heavier = lognormal_excess(means, ends, self.mean, inflation) - believed.above
+        parts.append(_MIXING_ERROR * np.maximum(heavier, 0.0))
+        if len(self.laws) > 1:
+            for law, probability in zip(self.laws, self.probabilities, strict=True):
+                apart = clipped_count(*given, law, largest).mean - believed.mean
+                parts.append(math.sqrt(probability) * apart)
+        return np.array(parts)
 
 
 # What is believed before anything is released.
-PRIOR_DISPERSION = Dispersion(1.0 + _USUAL_EXCESS, _USUAL_EXCESS)
+PRIOR_LAWS = BelievedLaws(
+    (CountLaw(), CountLaw(1.3), CountLaw(1.0, 0.3)), np.array([0.4, 0.3, 0.3])
+)
 
 
 class Margin(NamedTuple):
-    """Released numbers that depend on ``phi`` and a shift.
+    """Released numbers that depend on the law and a shift.
 
     Attributes
     ----------
     values, noises : ndarray of shape (n,)
         What was released, and deviations of the noise, both over the number of records.
     expected : callable
-        Maps means of rows, of shape (..., n_rows), and ``phi`` to expectations of what a record adds, of
+        Maps means of rows, of shape (..., n_rows), and a law to expectations of what a record adds, of
         shape (..., n), and of its square.
     """
 
@@ -294,20 +354,20 @@ class Margin(NamedTuple):
 
 def of_histogram(values, noise, edges):
     """The `Margin` of a histogram with edges between its bins."""
-    last, tables = np.ceil(edges) - 1.0, {}
+    last = np.ceil(edges) - 1.0
 
-    def expected(means, dispersion):
-        if dispersion not in tables:
-            table = distribution(last[:, None], np.exp(_LOG_MEANS), dispersion)
-            tables[dispersion] = np.vstack(
-                [np.zeros(_LOG_MEANS.size), table, np.ones(_LOG_MEANS.size)]
-            )
-        place = (np.log(np.maximum(means, _LEAST_SHARE_SQUARE)) - _LOG_MEANS[0]) / _LOG_MEAN_STEP
-        place = np.clip(place, 0.0, _LOG_MEANS.size - 1.001)
-        node = place.astype(int)
-        table, t = tables[dispersion], place - node
+    def expected(means, law):
+        # Of means of a law with more zeros, those of the law without them are tabulated.
+        logs = np.log(np.maximum(means, _LEAST_SHARE_SQUARE) / (1.0 - law.zeros))
+        low = logs.min()
+        nodes = low + _LOG_MEAN_STEP * np.arange(2 + int((logs.max() - low) / _LOG_MEAN_STEP))
+        table = distribution(last[:, None], np.exp(nodes), law._replace(zeros=0.0))
+        place = (logs - low) / _LOG_MEAN_STEP
+        node = np.minimum(place.astype(int), nodes.size - 2)
+        t = place - node
         up_to = np.mean(table[:, node] * (1.0 - t) + table[:, node + 1] * t, axis=-1)
-        shares = np.maximum(np.diff(up_to, axis=0), 0.0).T
+        up_to = law.zeros + (1.0 - law.zeros) * up_to
+        shares = np.maximum(np.diff(up_to, axis=0, prepend=0.0, append=1.0), 0.0).T
         return shares, shares
 
     return Margin(values, np.full(values.size, noise), expected)
@@ -327,13 +387,13 @@ def margin_of_sum(square, weights, centres, largest, along):
         ``w . g`` and the deviation of its noise; None without an intercept.
     """
 
-    def expected(means, dispersion):
-        value, of_square = clipped_count(means, centres, square.clip, dispersion, largest)
-        mean = of_square.mean(axis=-1)
+    def expected(means, law):
+        clipped = clipped_count(means, centres, square.clip, law, largest)
+        mean = clipped.square.mean(axis=-1)
         first, second = [mean], [square.clip**2 * mean]
         if along is not None:
-            first.append(np.mean(weights * value, axis=-1))
-            second.append(np.mean(weights**2 * of_square, axis=-1))
+            first.append(np.mean(weights * clipped.mean, axis=-1))
+            second.append(np.mean(weights**2 * clipped.square, axis=-1))
         return np.stack(first, axis=-1), np.stack(second, axis=-1)
 
     pairs = [(square.value, square.noise)] + ([] if along is None else [along])
@@ -341,8 +401,8 @@ def margin_of_sum(square, weights, centres, largest, along):
     return Margin(values, noises, expected)
 
 
-def dispersion_given(margins, logits, n_records, shifts):
-    """The `Dispersion`.
+def laws_given(margins, logits, n_records, shifts):
+    """The `BelievedLaws`.
 
     Parameters
     ----------
@@ -354,80 +414,48 @@ def dispersion_given(margins, logits, n_records, shifts):
         Whether there is an intercept, so that all may be shifted.
     """
     logits = logits + (_SHIFTS if shifts else np.zeros(1))[:, None]
-    energies = np.array(
-        [_energies(margins, logits, dispersion, n_records) for dispersion in _DISPERSIONS]
-    )
-    prior = (_DISPERSIONS - 1.0) / _USUAL_EXCESS - np.log(np.gradient(_DISPERSIONS))
-    energies += prior[:, None]
-    weights = np.exp(energies.min() - energies).sum(axis=1)
-    weights /= weights.sum()
-    logs = np.log(_DISPERSIONS)
-    mean = weights @ logs
-    sd = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_LOG_SD**2)
-    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * sd))
+    found = {}
+
+    def explore(priors):
+        for law, prior in priors.items():
+            energies = _energies(margins, logits, law, n_records)
+            found[law] = np.logaddexp.reduce(-energies) + prior
+        return max(found, key=found.get)
+
+    priors = _grid()
+    best = explore(priors)
+    prior = priors[best]
+    for factor in _REFINEMENTS:
+        best = explore(dict.fromkeys(_near(best, factor), prior))
+    logs = np.array(list(found.values()))
+    kept = np.argsort(-logs)[:_MOST_LAWS]
+    kept = kept[logs[kept] >= logs[kept[0]] + math.log(_LEAST_RELATIVE_PROBABILITY)]
+    laws = list(found)
+    misfit = _misfit(margins, logits, best, n_records)
+    return BelievedLaws(tuple(laws[k] for k in kept), softmax(logs[kept]), misfit)
 
 
-def excess_zeros(histogram, logits, n_records, shifts):
-    """Zeros beyond those of the law that fits a histogram best, in deviations, noise included.
-
-    Parameters
-    ----------
-    histogram : Margin
-        Its first bin is that of zeros.
-    logits, n_records, shifts
-        As for `dispersion_given`.
-
-    Returns
-    -------
-    zeros : float
-        At most about 1 if counts follow the law: rows are known to 3%.
-    """
-    logits = logits + (_SHIFTS if shifts else np.zeros(1))[:, None]
-    means = np.exp(np.minimum(logits, 30.0))
-    fits: list = []
-    for dispersion in _DISPERSIONS:
-        expected, variance = _expected(histogram, means, dispersion, n_records)
-        errors = (histogram.values - expected) / np.sqrt(variance)
-        fits.extend(zip(np.sum(errors**2, axis=-1), errors[:, 0], strict=True))
-    return float(min(fits)[1])
+def _misfit(margins, logits, law, n_records):
+    """Deviations by which the first of several releases is off on average, at the shift that fits best."""
+    means, margin = np.exp(np.minimum(logits, 30.0)), margins[0]
+    first, variance = _expected(margin, means, law, n_records)
+    energies = _energies(margins, logits, law, n_records)
+    squares = np.mean((margin.values - first) ** 2 / variance, axis=-1)
+    return float(np.sqrt(squares[np.argmin(energies)]))
 
 
-def shortfall(square, centres, logits, doubts, largest):
-    """The share by which squares of residuals fall short of Poisson's law, and its deviation.
-
-    Parameters
-    ----------
-    square : NoisySum
-        The mean square of residuals.
-    centres, logits, doubts : ndarray of shape (n_rows,)
-        Of rows: what was subtracted from counts, logits, and their deviations.
-    largest : float
-        Of counts.
-    """
-    expected, lower = (
-        clipped_count(np.exp(np.minimum(shifted_logits, 30.0)), centres, square.clip, 1.0, largest)[
-            1
-        ].mean()
-        for shifted_logits in (logits, logits - doubts)
-    )
-    expected = max(expected, _LEAST_SHARE_SQUARE)
-    of_rates = np.abs(expected - lower) / expected
-    deviation = np.sqrt((square.noise / expected) ** 2 + of_rates**2 + _SQUARE_ERROR**2)
-    return float(1.0 - square.value / expected), float(deviation)
-
-
-def _expected(margin, means, dispersion, n_records):
+def _expected(margin, means, law, n_records):
     """Expectations of what was released, and their variances, noise included."""
-    first, second = margin.expected(means, dispersion)
+    first, second = margin.expected(means, law)
     variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
     return first, variance + (_EXPECTATION_ERROR * first) ** 2 + _LEAST_SHARE_SQUARE
 
 
-def _energies(margins, logits, dispersion, n_records):
-    """The energies of dispersed counts, for logits of shape (n_shifts, n_rows)."""
+def _energies(margins, logits, law, n_records):
+    """The energies of a law, for logits of shape (n_shifts, n_rows)."""
     means, energies = np.exp(np.minimum(logits, 30.0)), 0.0
     for margin in margins:
-        first, variance = _expected(margin, means, dispersion, n_records)
+        first, variance = _expected(margin, means, law, n_records)
         squares = (margin.values - first) ** 2 / variance
         energies = energies + 0.5 * np.sum(squares + np.log(variance), axis=-1)
     return energies
@@ -447,18 +475,18 @@ SPACING = 0.2
 _NODES = np.arange(-LARGEST_LOGIT, LARGEST_LOGIT + 0.5 * SPACING, SPACING)
 
 
-def tabulated(logits, centres, clip, dispersion, largest):
+def tabulated(logits, centres, clip, law, largest):
     """Means, and their slopes times the spacing, at the nodes, of shape (n_rows, n_nodes, 2).
 
     Parameters
     ----------
     logits, centres : ndarray of shape (n_rows,)
         Logits at the noisy sum's point, and what is subtracted from counts there.
-    clip, dispersion, largest : float
+    clip, law, largest
         As for `clipped_count`.
     """
     means = np.exp(np.minimum(logits[:, None] + _NODES, 30.0))
-    values, _ = clipped_count(means, centres[:, None], clip, dispersion, largest)
+    values = clipped_count(means, centres[:, None], clip, law, largest).mean
     slopes = np.gradient(values, axis=1)
     slopes[:, [0, -1]] = 0.0
     return np.stack([values, slopes], axis=2)
@@ -506,9 +534,9 @@ def looked_up(logits, centres, tables):
 # Logit of the first node.
 FIRST_NODE = -12.0
 # Distance of two nodes.
-_DISTANCE = 0.02
+_DISTANCE = 0.04
 # Number of bisections.
-_HALVINGS = 40
+_HALVINGS = 30
 
 
 class Centre(NamedTuple):
@@ -533,12 +561,12 @@ class Centre(NamedTuple):
         return float(max(self.values[-1], slopes.max()))
 
 
-def centre_for(clip, dispersion, largest):
-    """The `Centre` for a clip, a dispersion and the largest count.
+def centre_for(clip, law, largest):
+    """The `Centre` for a clip, a law and the largest count.
 
     Parameters
     ----------
-    clip, dispersion, largest : float
+    clip, law, largest
         As for `clipped_count`; the clip is at least 1, so that the equation has one solution.
     """
     last = max(np.log(2.0 * largest), FIRST_NODE + 1.0)
@@ -546,7 +574,7 @@ def centre_for(clip, dispersion, largest):
     low, high = np.zeros(nodes.size), np.full(nodes.size, float(largest))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        value, _ = clipped_count(np.exp(nodes), middle, clip, dispersion, largest)
+        value = clipped_count(np.exp(nodes), middle, clip, law, largest).mean
         low, high = np.where(value > 0, middle, low), np.where(value > 0, high, middle)
     return Centre(nodes, np.maximum.accumulate(0.5 * (low + high)))
 
@@ -555,8 +583,8 @@ def centre_for(clip, dispersion, largest):
 #
 #     (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
 #
-# The tighter a clip, the more a noisy sum depends on how dispersed counts are (`dispersion`): ``b`` is how
-# much its mean may be off. So clips are wider where noise is small.
+# The tighter a clip, the more a noisy sum depends on the law of counts: ``b`` is how much its mean may be
+# off, as the law is not known. So clips are wider where noise is small.
 
 
 # Least clip: with a smaller one, a count of 1 would be reduced, too, where most are 0.
@@ -567,7 +595,7 @@ _LEAST_CLIP_IN_SDS = 1.0
 _N_CLIPS = 25
 
 
-def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, leaning=None):
+def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, leanings=None):
     """The clip.
 
     Parameters
@@ -579,16 +607,16 @@ def best_count_clip(counts, means, centres, noise_per_clip, n_records, largest, 
     n_records : float
     largest : float
         Of counts.
-    leaning : callable or None, default=None
-        Maps a clip to ``b``.
+    leanings : callable or None, default=None
+        Maps clips to ``b`` for each, independent parts of it: of shape (n_parts, n_clips, length).
     """
     least = max(LEAST_CLIP, _LEAST_CLIP_IN_SDS * float(np.std(counts - centres)))
-    clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
+    most = max(largest, float(np.max(means)), 2.0 * least)
+    clips = np.geomspace(least, most, _N_CLIPS)
     psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
     variances = (noise_per_clip * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
-    if leaning is not None:
-        of_clips = np.array([leaning(clip) for clip in clips])
-        variances += n_records**2 * np.mean(of_clips**2, axis=1)
+    if leanings is not None:
+        variances += n_records**2 * np.sum(np.mean(leanings(clips) ** 2, axis=2), axis=0)
     raised = counts - means
     slopes = psi @ (raised - raised.mean()) / raised.size
     return float(clips[np.argmin(variances / np.maximum(slopes, 1e-12) ** 2)])

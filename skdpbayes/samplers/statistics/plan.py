@@ -977,12 +977,12 @@ _N_SUMS = 4
 _COUNT_SUM_GROWTH = 1.5
 # Slope of the clipped residual where counts are about 1.
 _SLOPE = 0.75
-# Clip where counts are about 1.
-_CLIP = 1.25
+# Clip where counts are about 1: three deviations, as much as heavy tails need.
+_CLIP = 2.5
 # max_count = 1: responses are binary.
 _YES = 1.0
 # Expected error of logits at which little is learnt.
-_UNINFORMATIVE_LOGIT_ERROR = 0.5
+_UNINFORMATIVE_LOGIT_ERROR = 0.9
 # Noise of the curvature, relative to its typical eigenvalue, that hides which columns vary together.
 _HIDDEN_CURVATURE_RATIO = 1.0
 
@@ -994,9 +994,25 @@ def share_for_counts(n_samples, length, mu, sensitivity_factor):
     shares = Shares(
         _MOMENT, _CURVATURE, MEAN_SQUARE_SHARE, 0.0, tuple(share_left * x for x in noisy_sums)
     )
-    noise_per_clip = sensitivity_factor * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
-    noise = noise_per_clip / (n_samples * mu * math.sqrt(sum(shares.noisy_sums)))
-    return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
+    mu_of_sums = mu * math.sqrt(sum(shares.noisy_sums))
+    noise_per_clip = sensitivity_factor * math.sqrt(length) * _CLIP / _SLOPE
+
+    def error(clipping):
+        noise = math.sqrt(clipping) * noise_per_clip / (n_samples * mu_of_sums)
+        return math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
+
+    noise_of_rows = _noise_of_rows(n_samples, length, mu * math.sqrt(_CURVATURE), sensitivity_factor)
+    rows, most = NORMAL_CLIPPING, (1.0 + _CLIPPING_TOLERANCE) * error(NORMAL_CLIPPING)
+    for clipping in _CLIPPINGS:
+        if error(clipping) <= most and clipping * noise_of_rows <= _LITTLE_NOISE:
+            rows = clipping
+    return shares, Clippings(rows, rows), error(rows)
+
+
+def _noise_of_rows(n_samples, length, mu, sensitivity_factor):
+    """About the largest eigenvalue of the noise on a curvature, over its mean one, where ``K^2`` is 1."""
+    noise = math.sqrt(sensitivity_factor) * length / (n_samples * mu)
+    return noise * math.sqrt(2.0 * length)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1027,15 +1043,8 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     @property
     def noise_of_rows(self):
         """About the largest eigenvalue of the curvature's noise, over the mean one of curvatures."""
-        length, sensitivity_factor = self.n_parameters, self.budget.sensitivity_factor
-        noise = (
-            math.sqrt(sensitivity_factor)
-            * NORMAL_CLIPPING
-            * length
-            * self.curvature_multiplier
-            / self.n_samples
-        )
-        return noise * math.sqrt(2.0 * length)
+        known = self.n_samples, self.n_parameters, 1.0 / self.curvature_multiplier
+        return self.matrix_clipping * _noise_of_rows(*known, self.budget.sensitivity_factor)
 
     @property
     def warnings(self):

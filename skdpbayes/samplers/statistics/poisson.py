@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._linalg import inv, solve
+from ...models.families.poisson import CountLaw
 from .curvature import (
     CountCurvature,
     conditioned,
@@ -26,21 +27,17 @@ from .curvature import (
     share_given,
 )
 from .dispersion import (
-    PRIOR_DISPERSION,
-    Dispersion,
+    PRIOR_LAWS,
     best_count_clip,
     centre_for,
     clipped_count,
     count_edges,
     counts_seen,
-    dispersion_given,
-    evidence_of_few_trials,
-    excess_zeros,
+    laws_given,
     log_exposures_seen,
     margin_of_sum,
     of_histogram,
     share_of_largest,
-    shortfall,
     tabulated,
     typical_exposure,
 )
@@ -79,7 +76,7 @@ class PoissonDensity(Density):
         ``B``, for each eigenvector.
     start : ndarray of shape (length,)
         Where to look for the mode.
-    dispersion : Dispersion
+    law : CountLaw
     """
 
     synthetic_design: CountPopulation
@@ -94,7 +91,7 @@ class PoissonDensity(Density):
     values: np.ndarray
     blocks: np.ndarray
     start: np.ndarray
-    dispersion: Dispersion
+    law: CountLaw
 
     @cached_property
     def _turned(self):
@@ -141,8 +138,9 @@ class PoissonDensity(Density):
         """The deviations that coefficients would have without noise, as far as that is known."""
         rows = self.synthetic_design.rows
         # Without privacy records count fully, and no mean is cut.
-        factors = self.synthetic_design.means(self.start) * self.synthetic_design.size
-        precision = (rows * (factors / self.dispersion.value)[:, None]).T @ rows
+        means = self.synthetic_design.means(self.start)
+        factors = self.synthetic_design.size * means**2 / self.law.variance(means)
+        precision = (rows * factors[:, None]).T @ rows
         precision += self.prior.precision(self.scales)
         return np.sqrt(np.diag(self.transform @ inv(precision) @ self.transform.T))
 
@@ -165,11 +163,11 @@ _SHAPE_ERROR = 0.1
 # Number of rows of the synthetic design that are used where results need not be exact.
 _N_FEWER_ROWS = 64
 # The same where results need be even less exact.
-_N_FEWEST_ROWS = 32
+_N_FEWEST_ROWS = 16
 # Least weight of a row.
 _LEAST_WEIGHT = 1e-12
-# Dispersions closer than this, on a scale of logarithms, share tables.
-_DISPERSION_TOLERANCE = 0.01
+# Digits of parameters of laws that have tables of their own.
+_LAW_DIGITS = 3
 # How many counts stand for those of the histogram.
 _N_COUNTS = 4000
 
@@ -186,7 +184,7 @@ class PoissonLikelihood(Likelihood):
         self.transform = self.coordinates.transform
         self.prior = prior_of(plan.bounds, 1, prior_precision, self.transform, self.design)
         self.growth = growth_of(self.constant, 1, self.transform)
-        self.scales, self.dispersion = self.prior.prior_mode, PRIOR_DISPERSION
+        self.scales, self.laws = self.prior.prior_mode, PRIOR_LAWS
         self.noisy_sums, self.squares, self._tables = [], [], {}
 
     def question(self, request):
@@ -196,7 +194,7 @@ class PoissonLikelihood(Likelihood):
         q = self.plan.budget.sensitivity_factor
         moved = (self.plan.bounds.max_weight or 1.0) * q * self.coordinates.norm
         clip = self.next_clip(moved * request.multipliers[0])
-        centre = centre_for(clip, self.dispersion.value, self.family.max_count)
+        centre = centre_for(clip, self.laws.mean, self.family.max_count)
         return Question(self.transform, self.start, clip, centre)
 
     def _learn_curvature(self, matrix):
@@ -254,7 +252,7 @@ class PoissonLikelihood(Likelihood):
         self.noisy_sums.append(value)
         self.squares.append(square.per_record(self.n_records))
         self.update_mode()
-        self.dispersion = self._dispersion()
+        self.laws = self._laws()
         self.update_mode()
 
     def _deviations(self):
@@ -263,7 +261,7 @@ class PoissonLikelihood(Likelihood):
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_LOGIT_SD)
 
-    def _dispersion(self):
+    def _laws(self):
         synthetic_design, margins = self.synthetic_design, [self.histogram]
         # Post-processing.
         normal = np.random.default_rng(2).standard_normal(len(synthetic_design.rows))
@@ -287,27 +285,7 @@ class PoissonLikelihood(Likelihood):
                     along,
                 )
             )
-        return dispersion_given(margins, logits[some], n, bool(self.constant))
-
-    def shortfall(self):
-        """The share by which the last squares fall short of Poisson's law; see `dispersion.shortfall`."""
-        noisy_sum, synthetic_design = self.noisy_sums[-1], self.synthetic_design
-        centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))
-        logits = synthetic_design.logits(self.start)
-        return shortfall(
-            self.squares[-1], centres, logits, self._deviations(), synthetic_design.largest
-        )
-
-    def excess_zeros(self):
-        """Zeros beyond those of the law of counts, in deviations; see `dispersion.excess_zeros`."""
-        logits = self.some_logits()
-        return excess_zeros(self.histogram, logits, self.n_records, bool(self.constant))
-
-    def some_logits(self):
-        """Logits at the mode of some rows, whose law is that of all."""
-        logits = np.sort(self.synthetic_design.logits(self.start))
-        step = max(1, len(logits) // _N_FEWEST_ROWS)
-        return logits[step // 2 :: step]
+        return laws_given(margins, logits[some], n, bool(self.constant))
 
     def next_clip(self, noise_per_clip):
         """The clip for the next noisy sum.
@@ -325,7 +303,7 @@ class PoissonLikelihood(Likelihood):
         # Post-processing.
         generator = np.random.default_rng(0)
         counts, means = synthetic_design.simulated(
-            self.start, self._deviations(), self.dispersion.value, generator
+            self.start, self._deviations(), self.laws.mean, generator
         )
         centres = np.broadcast_to(synthetic_design.means(self.start), counts.shape)
         return best_count_clip(
@@ -335,20 +313,20 @@ class PoissonLikelihood(Likelihood):
             noise_per_clip,
             n,
             largest,
-            lambda clip: self._leaning(clip, centres[0]),
+            lambda clips: self._leanings(clips, centres[0]),
         )
 
-    def _leaning(self, clip, centres):
-        """The error of one record's noisy sum, because the dispersion is not fully known."""
+    def _leanings(self, clips, centres):
+        """What may be wrong with one record's noisy sum, as the law of counts is not fully known.
+
+        Independent parts of it, of shape (n_parts, n_clips, length).
+        """
         synthetic_design = self.synthetic_design
         some = slice(None, None, max(1, len(synthetic_design.rows) // _N_FEWER_ROWS))
         rows, weights = synthetic_design.rows[some], synthetic_design.weights[some]
         means = np.exp(np.minimum(synthetic_design.logits(self.start)[some], 30.0))
-        ends = [
-            clipped_count(means, centres[some], clip, value, synthetic_design.largest)[0]
-            for value in self.dispersion.ends
-        ]
-        return 0.5 * synthetic_design.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+        parts = self.laws.leanings(means, centres[some], clips, synthetic_design.largest)
+        return synthetic_design.share * (weights * parts) @ rows / len(rows)
 
     def density(self):
         """The posterior given the last noisy sums."""
@@ -378,49 +356,41 @@ class PoissonLikelihood(Likelihood):
             values=np.array([noisy_sum.value for noisy_sum in noisy_sums]),
             blocks=blocks,
             start=self.start,
-            dispersion=self.dispersion,
+            law=self.laws.mean,
         )
 
     def _table(self, noisy_sum):
-        """The table of a noisy sum's clipped means, which is kept as long as dispersions are close."""
-        key = (
-            noisy_sum.clip,
-            noisy_sum.noise,
-            round(math.log(self.dispersion.value) / _DISPERSION_TOLERANCE),
-        )
+        """The table of a noisy sum's clipped means, which is kept as long as laws are close."""
+        law = CountLaw(*np.round(self.laws.mean, _LAW_DIGITS))
+        key = noisy_sum.clip, noisy_sum.noise, law
         if key not in self._tables:
-            synthetic_design = self.synthetic_design
-            self._tables[key] = tabulated(
-                synthetic_design.logits(noisy_sum.point),
-                noisy_sum.centre(synthetic_design.logits(noisy_sum.point)),
-                noisy_sum.clip,
-                math.exp(key[-1] * _DISPERSION_TOLERANCE),
-                synthetic_design.largest,
-            )
+            logits = self.synthetic_design.logits(noisy_sum.point)
+            centres, largest = noisy_sum.centre(logits), self.synthetic_design.largest
+            self._tables[key] = tabulated(logits, centres, noisy_sum.clip, law, largest)
         return self._tables[key]
 
     def _blocks(self, noisy_sums):
         """The covariances of noisy sums along each eigenvector, noise included, as a density has them."""
-        synthetic_design, value = self.synthetic_design, self.dispersion.value
+        synthetic_design, law = self.synthetic_design, self.laws.mean
         # Post-processing.
         generator = np.random.default_rng(1)
-        counts, means = synthetic_design.simulated(self.start, 0.0, value, generator)
+        counts, means = synthetic_design.simulated(self.start, 0.0, law, generator)
         residuals, leanings = [], []
         for noisy_sum in noisy_sums:
             centres = noisy_sum.centre(synthetic_design.logits(noisy_sum.point))
-            mean, _ = clipped_count(
-                means[0], centres, noisy_sum.clip, value, synthetic_design.largest
+            clip, largest = noisy_sum.clip, synthetic_design.largest
+            mean = clipped_count(means[0], centres, clip, law, largest).mean
+            residuals.append(np.clip(counts - centres, -clip, clip) - mean)
+            leanings.append(
+                self._leanings(np.array([clip]), centres)[:, 0] @ self.curvature.basis
             )
-            residuals.append(np.clip(counts - centres, -noisy_sum.clip, noisy_sum.clip) - mean)
-            leanings.append(self._leaning(noisy_sum.clip, centres) @ self.curvature.basis)
         remaining = np.array(residuals)
         covariances = np.einsum("krp,lrp->klp", remaining, remaining) / len(counts)
         turned = (
             synthetic_design.weights[:, None] * (synthetic_design.rows @ self.curvature.basis)
         ) ** 2
         blocks = synthetic_design.size * synthetic_design.share * covariances @ turned
-        shifts = self.n_records * np.array(leanings)
-        blocks += shifts[:, None] * shifts
+        blocks += self.n_records**2 * np.einsum("kvp,lvp->klp", leanings, leanings)
         indices = np.arange(len(noisy_sums))
         noises = np.array([noisy_sum.noise for noisy_sum in noisy_sums])
         blocks[indices, indices] += noises[:, None] ** 2
@@ -429,19 +399,11 @@ class PoissonLikelihood(Likelihood):
     def diagnostics(self, posterior, draws):
         """The dispersion of counts, and whether they follow the law."""
         counts = self.histograms[0]
-        shares = counts.per_record(self.n_records)
+        law, means = self.laws.mean, self.synthetic_design.means(self.start)
         other = {
-            "dispersion": self.dispersion.value,
+            "law": law,
+            "dispersion": float(law.variance(means).sum() / means.sum()),
             "share_of_largest": share_of_largest(counts.value, counts.noise),
-            "shortfall": self.shortfall(),
-            "few_trials": evidence_of_few_trials(
-                shares.value,
-                shares.noise,
-                count_edges(self.family.max_count),
-                self.some_logits(),
-                self.n_records,
-            ),
-            "excess_zeros": self.excess_zeros(),
         }
         if self.typical_exposure is not None:
             other["typical_exposure"] = self.typical_exposure

@@ -521,7 +521,7 @@ class CountPopulation:
         factors = self.size * self.share * slopes[:, 0] * self.weights
         return f[:, 0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
 
-    def simulated(self, u, deviations, dispersion, generator):
+    def simulated(self, u, deviations, law, generator):
         """Counts, and their means, of shape (n_repeated, n_rows).
 
         Parameters
@@ -529,7 +529,7 @@ class CountPopulation:
         u : ndarray of shape (length,)
         deviations : ndarray of shape (n_rows,) or float
             Of logits around those at ``u``.
-        dispersion : float
+        law : CountLaw
         generator : Generator
             It need not be secret.
         """
@@ -537,7 +537,7 @@ class CountPopulation:
         normal = generator.standard_normal((_REPEATED, len(self.rows)))
         means = np.exp(np.minimum(self.logits(u) + deviations * normal, _LARGEST_LOGIT))
         # Post-processing.
-        return np.minimum(drawn(means, dispersion, generator), self.largest), means
+        return np.minimum(drawn(means, law, generator), self.largest), means
 
 
 def counted(rows, norm):

@@ -200,11 +200,8 @@ LARGEST_NUMBERS_SIZE = 200
 
 
 def is_default_for_numbers(bounds):
-    """Whether a target is one that this is the default for.
-
-    Of counts it is not: those that end what they are exposed to, as deaths do, have another law.
-    """
-    is_linear = bounds.row_norm is not None and isinstance(bounds.family, Normal)
+    """Whether a target is one that this is the default for."""
+    is_linear = bounds.row_norm is not None and isinstance(bounds.family, Normal | Poisson)
     return is_linear and bounds.n_parameters <= LARGEST_NUMBERS_SIZE
 
 
@@ -216,7 +213,7 @@ class ClippedResiduals(NoiseAware):
     clipped residuals. Each clip follows from what was released before: as residuals get smaller, so does
     the noise [1]_ [2]_. Draws come from the posterior of the coefficients and of the errors' deviation given
     these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram,
-    too, and learns whether they vary more than Poisson's law says. A prior scale that is not given is learnt.
+    too, and learns how they vary and whether there are more zeros than Poisson's law says. A prior scale that is not given is learnt.
     Any number of draws is free. It supports normal and Poisson responses and up to 200 coefficients, under a
     finite budget.
 

@@ -12,7 +12,7 @@ from summed import weighted_moment
 
 from skdpbayes import DPBayesianPoissonRegressor
 from skdpbayes.models import LinearModel, Poisson
-from skdpbayes.models.families.poisson import distribution, drawn
+from skdpbayes.models.families.poisson import CountLaw, distribution, drawn, law_of
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals
 from skdpbayes.samplers.base import run_plan
@@ -20,14 +20,16 @@ from skdpbayes.samplers.statistics import dispersion as table
 from skdpbayes.samplers.statistics import poisson
 from skdpbayes.samplers.statistics.curvature import curvature_given, moment_given, rescaled_to
 from skdpbayes.samplers.statistics.dispersion import (
+    BelievedLaws,
     best_count_clip,
     centre_for,
     clipped_count,
     count_edges,
     counts_seen,
-    dispersion_given,
     exposure_edges,
+    laws_given,
     log_exposures_seen,
+    lognormal_excess,
     looked_up,
     of_histogram,
     tabulated,
@@ -42,22 +44,54 @@ from skdpbayes.samplers.statistics.requests import NoisySum, Records
 # Laws
 
 
-def pmf(mean, dispersion):
-    if dispersion == 1.0:
-        return stats.poisson(mean)
-    return stats.nbinom(mean / (dispersion - 1.0), 1.0 / dispersion)
+LAWS = [CountLaw(), CountLaw(1.3), CountLaw(4.0), CountLaw(1.0, 0.7), CountLaw(1.2, 0.5, 0.3)]
 
 
-@pytest.mark.parametrize("dispersion", [1.0, 1.3, 4.0])
+def probabilities(mean, law, counts):
+    """Of counts ``counts``, written another way."""
+    law = law_of(law)
+    inner = mean / (1.0 - law.zeros)
+    variance = inner * (law.dispersion + law.growth * inner)
+    own = stats.poisson(inner)
+    if variance > inner:
+        own = stats.nbinom(inner**2 / (variance - inner), inner / variance)
+    return law.zeros * (counts == 0) + (1.0 - law.zeros) * own.pmf(counts)
+
+
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("clip", [0.4, 1.0, 3.7, 50.0])
-def test_moments_of_a_clipped_count_are_sums(dispersion, clip):
+def test_moments_of_a_clipped_count_are_sums(law, clip):
     mean, centre = np.array([0.03, 1.0, 7.0, 2.0]), np.array([0.5, 0.2, 9.3, 30.0])
-    values, squares = clipped_count(mean, centre, clip, dispersion, 20.0)
+    found = clipped_count(mean, centre, clip, law, 20.0)
     y = np.arange(3000)
-    psi = np.clip(np.minimum(y, 20.0) - centre[:, None], -clip, clip)
-    p = np.array([pmf(m, dispersion).pmf(y) for m in mean])
-    np.testing.assert_allclose(values, np.sum(p * psi, axis=1), rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(squares, np.sum(p * psi**2, axis=1), rtol=1e-7, atol=1e-9)
+    off = np.minimum(y, 20.0) - centre[:, None]
+    psi = np.clip(off, -clip, clip)
+    p = np.array([probabilities(m, law, y) for m in mean])
+    # What is above the largest count is taken, too.
+    above = np.maximum(y - np.maximum(np.minimum(centre + clip, 20.0), centre - clip)[:, None], 0.0)
+    below = np.maximum(centre[:, None] - clip - y, 0.0)
+    for got, values in zip(found, (psi, psi**2, below, above), strict=True):
+        np.testing.assert_allclose(got, np.sum(p * values, axis=1), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_laws_have_their_variances(law, rng):
+    y, mean = np.arange(5000), 6.0
+    p = probabilities(mean, law, y)
+    assert p @ y == pytest.approx(mean) and p @ (y - mean) ** 2 == pytest.approx(law.variance(mean))
+    counts = drawn(np.full(200_000, mean), law, rng)
+    assert counts.mean() == pytest.approx(mean, rel=0.02)
+    assert counts.var() == pytest.approx(law.variance(mean), rel=0.04)
+    np.testing.assert_allclose(distribution(y[:40], mean, law), np.cumsum(p)[:40], atol=1e-12)
+
+
+def test_what_is_above_an_end_where_rates_are_lognormal(rng):
+    law, mean, ends = CountLaw(1.5, 0.4, 0.2), np.array([2.0, 20.0]), np.array([5.0, 30.0])
+    inner = mean / 0.8
+    spread = np.log1p(0.5 / inner + 0.4)
+    rates = inner * np.exp(np.sqrt(spread) * rng.normal(size=(2_000_000, 2)) - 0.5 * spread)
+    above = 0.8 * np.maximum(rates - ends, 0.0).mean(axis=0)
+    np.testing.assert_allclose(lognormal_excess(mean, ends, law), above, rtol=0.02)
 
 
 def test_dispersed_counts_have_their_law_and_their_moments(rng):
@@ -66,11 +100,13 @@ def test_dispersed_counts_have_their_law_and_their_moments(rng):
     for mean in (0.2, 5.0):
         for phi in (1.0, 1.5, 6.0):
             np.testing.assert_allclose(
-                distribution(k, mean, phi), pmf(mean, phi).cdf(k), atol=1e-12
+                distribution(k, mean, phi), np.cumsum(probabilities(mean, phi, k)), atol=1e-12
             )
         # One for each draw, some of which are Poisson's to within a thousandth.
         found = distribution(k[:, None] + 0.5, mean, dispersion)
-        expected = np.transpose([pmf(mean, phi).cdf(k) for phi in (1.0, 1.0, 1.5, 6.0)])
+        expected = np.transpose(
+            [np.cumsum(probabilities(mean, phi, k)) for phi in (1.0, 1.0, 1.5, 6.0)]
+        )
         np.testing.assert_allclose(found, expected, atol=1e-3)
     counts = drawn(np.full((4, 40_000), 3.0), dispersion[:, None], rng)
     assert counts.mean(axis=1) == pytest.approx(3.0, rel=0.05)
@@ -82,7 +118,7 @@ def test_tables_are_the_law_and_their_slopes_its_derivatives(rng):
     tables = tabulated(logits, np.exp(logits), clip, 1.4, 20.0)
     at = np.linspace(-6.0, 6.0, 201)[:, None] + logits
     found, slopes = looked_up(at, logits[None], tables[None])
-    exact, _ = clipped_count(np.exp(at), np.exp(logits), clip, 1.4, 20.0)
+    exact = clipped_count(np.exp(at), np.exp(logits), clip, 1.4, 20.0).mean
     inside = np.abs(at - logits) <= table.LARGEST_LOGIT
     assert np.max(np.abs(found[0] - exact)[inside]) < 4e-3 * clip
     far = at > logits + table.LARGEST_LOGIT + 0.2
@@ -99,8 +135,8 @@ def test_centres_are_where_clips_take_as_much_from_either_tail(clip, dispersion)
     """Between nodes, too; with a wide clip they are means, of counts that are cut."""
     centre = centre_for(clip, dispersion, 20.0)
     logits = np.linspace(-11.0, 3.5, 500)
-    values, squares = clipped_count(np.exp(logits), centre(logits), clip, dispersion, 20.0)
-    assert np.max(np.abs(values) / np.sqrt(squares)) < 0.015
+    values, squares, *_ = clipped_count(np.exp(logits), centre(logits), clip, dispersion, 20.0)
+    assert np.max(np.abs(values) / np.sqrt(squares)) < 0.03
     assert np.all(np.diff(centre.values) >= 0.0)
     slopes = np.diff(centre(logits)) / np.diff(logits)
     assert centre.largest >= max(centre(99.0), slopes.max() * (1 - 1e-12))
@@ -131,17 +167,44 @@ def test_histograms_tell_counts_and_exposures_in_any_unit(rng):
     assert np.all(np.isfinite(counts_seen(-np.ones(count_edges(1e30).size + 1), 1.0, 1e30, 100)))
 
 
-@pytest.mark.parametrize("phi", [1.0, 2.0])
-def test_a_histogram_tells_how_dispersed_counts_are(rng, phi):
-    logits = 0.5 * rng.normal(size=64)
-    edges, n = count_edges(30.0), 50_000
-    y = drawn(np.exp(0.5 * rng.normal(size=n)), phi, rng)
+@pytest.mark.parametrize(
+    "law",
+    [CountLaw(), CountLaw(2.0), CountLaw(1.0, 0.8), CountLaw(1.0, 0.0, 0.35), CountLaw(1.0, 1.0, 0.4)],
+)
+def test_a_histogram_tells_how_counts_vary(rng, law):
+    """In which of the ways, as far as it matters: variances of large and small means, and zeros."""
+    spread = 0.5 * rng.normal(size=(50_000))
+    logits = 1.2 + np.sort(spread)[::800]
+    edges, n = count_edges(60.0), 50_000
+    y = drawn(np.exp(1.2 + spread), law, rng)
     bins = np.bincount(np.searchsorted(edges, y, side="right"), minlength=edges.size + 1)
     margin = of_histogram(bins / n, 20.0 / n, edges)
-    found = dispersion_given([margin], logits, n, shifts=True)
-    assert found.value == pytest.approx(phi, rel=0.12)
+    believed = laws_given([margin], logits, n, shifts=True)
+    means = np.array([1.0, 3.0, 9.0])
+    np.testing.assert_allclose(believed.mean.variance(means), law.variance(means), rtol=0.25)
+    zeros = (distribution(0, means, given) for given in (believed.mean, law))
+    np.testing.assert_allclose(*zeros, atol=0.05)
+    assert believed.misfit < 2.0 and believed.probabilities.sum() == pytest.approx(1.0)
     hidden = margin._replace(noises=np.full(bins.size, 10.0))
-    assert dispersion_given([hidden], logits, n, shifts=True).sd > 2.0 * found.sd
+    assert len(laws_given([hidden], logits, n, shifts=True).laws) > len(believed.laws)
+
+
+def test_a_histogram_of_another_law_does_not_fit(rng):
+    """Of yes and no, and of rates with a heavier tail than a gamma law's."""
+    logits = 0.3 * rng.normal(size=64)
+    edges, n = count_edges(400.0), 50_000
+    spread = 0.3 * rng.normal(size=n)
+    for y, size in (
+        (rng.random(n) < 0.4 * np.exp(spread), 0.4),
+        (rng.poisson(30.0 * np.exp(spread + rng.normal(size=n) - 0.5)), 30.0),
+    ):
+        bins = np.bincount(np.searchsorted(edges, y, side="right"), minlength=edges.size + 1)
+        margin = of_histogram(bins / n, 20.0 / n, edges)
+        believed = laws_given([margin], logits + math.log(size), n, shifts=True)
+        assert believed.misfit > 4.0
+        given = np.array([size]), np.array([size]), np.array([2.0 * size]), 400.0
+        usual = believed._replace(misfit=0.0).leanings(*given)
+        assert np.sum(believed.leanings(*given) ** 2) > 4.0 * np.sum(usual**2)
 
 
 def test_clips_are_tighter_where_noise_is_larger(rng):
@@ -150,7 +213,7 @@ def test_clips_are_tighter_where_noise_is_larger(rng):
     clips = [best_count_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
     assert clips[0] > clips[1] >= clips[2]
     leaning = best_count_clip(
-        counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full(3, 9.0 / clip)
+        counts, means, means, 1e4, 5000, 40.0, lambda clips: np.tile(9.0 / clips[:, None], (2, 1, 3))
     )
     assert leaning > clips[2]
 
@@ -245,6 +308,9 @@ def test_a_population_takes_another_moment_and_keeps_its_constant(rng, constant)
         assert np.max(np.abs(found.weights - counted(found.rows, norm))) < 0.05
 
 
+ONE_LAW = BelievedLaws((CountLaw(1.3),), np.ones(1))
+
+
 def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     """What is believed after four noisy sums, at points that come closer to ``truth``."""
     rows = rng.normal(size=(400, length))
@@ -259,7 +325,7 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         prior=Prior((Group.learnt(np.eye(length), length),)),
         growth=growth_of(0.0, 1, np.eye(length)),
         scales=np.ones(1),
-        dispersion=poisson.PRIOR_DISPERSION,
+        laws=ONE_LAW,
         noisy_sums=[],
         _tables={},
         start=truth,
@@ -270,7 +336,7 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         point = truth + 0.5 ** (k + 1) * rng.normal(size=length)
         means, centre = np.exp(population.logits(truth)), centre_for(clip, 1.3, 20.0)
         centres = centre(population.logits(point))
-        value, _ = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
+        value = clipped_count(means, centres, clip, given.laws.mean, 20.0).mean
         sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
         given.noisy_sums.append(NoisySum(sums, noise * clip, point, clip, centre))
     return given, truth
@@ -290,9 +356,7 @@ def test_gradients_are_derivatives(rng):
 
 def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     """Of tables whose rows are those of the population: what clips take is in the mean."""
-    given, truth = some_beliefs(
-        rng, noise=1e-9, dispersion=poisson.PRIOR_DISPERSION._replace(sd=1e-9)
-    )
+    given, truth = some_beliefs(rng, noise=1e-9)
     population, density = given.synthetic_design, given.density()
     mean, _ = population.expected_sums(truth[None], density.centres, density.tables)
     copies = int(population.size * 2)  # Half a record is no record.
@@ -313,10 +377,9 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     blocks, own = given._blocks(given.noisy_sums), []
     for noisy_sum in given.noisy_sums:
         centres = noisy_sum.centre(population.logits(noisy_sum.point))
-        own.append(
-            population.size * 400 * given._leaning(noisy_sum.clip, centres) @ given.curvature.basis
-        )
-    blocks = blocks - np.einsum("ki,li->kli", np.array(own), np.array(own))
+        leanings = given._leanings(np.array([noisy_sum.clip]), centres)[:, 0]
+        own.append(given.n_records * leanings @ given.curvature.basis)
+    blocks = blocks - np.einsum("kvi,lvi->kli", np.array(own), np.array(own))
     seen = np.einsum("bki,bli->kli", turned, turned) / len(turned)
     for i in range(3):
         own = seen[..., i]
@@ -462,7 +525,7 @@ def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
 def test_intervals_do_not_cover_if_clips_are_not_accounted_for(monkeypatch):
     """As if residuals had their own mean, and not that of clipped ones."""
 
-    def unclipped(logits, centres, clip, dispersion, largest):
+    def unclipped(logits, centres, clip, law, largest):
         return tabulated(logits, centres, largest, 1.0, 10.0 * largest)
 
     monkeypatch.setattr(poisson, "tabulated", unclipped)
@@ -548,8 +611,7 @@ def test_it_may_be_asked_for_and_says_what_privacy_costs():
         )
     ]
     assert of_columns == [True, False]
-    # Counts of survival do not have the law that noisy sums take.
-    assert Auto().plan(bounds, 10_000, Budget(1.0, 1e-6)).name in ("sghmc", "sgfs")
+    assert Auto().plan(bounds, 10_000, Budget(1.0, 1e-6)).name == "clipped_residuals"
     wide = LinearModel(family=Poisson(9.0), n_features=300, norm=1.0).bounds()
     with pytest.raises(ValueError, match="up to 200 coefficients"):
         ClippedResiduals().plan(wide, 1000, Budget(1.0, 1e-6))

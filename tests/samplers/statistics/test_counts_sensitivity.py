@@ -171,7 +171,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation,
     Points and clips are fixed here: what they follow from takes time, and reads what is released only.
     """
     monkeypatch.setattr(PoissonLikelihood, "update_mode", lambda self, rounds=None: None)
-    monkeypatch.setattr(PoissonLikelihood, "_dispersion", lambda self: self.dispersion)
+    monkeypatch.setattr(PoissonLikelihood, "_laws", lambda self: self.laws)
     monkeypatch.setattr(PoissonLikelihood, "next_clip", lambda self, reach: 1.5)
     tables, plan = two_tables(relation, exposed)
     scores = [
