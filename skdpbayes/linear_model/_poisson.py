@@ -60,9 +60,10 @@ class DPBayesianPoissonRegressor(
     Parameters
     ----------
     max_count : float or "auto", default="auto"
-        Public number to which larger counts are reduced. It bounds what a row can do: noise grows with it.
-        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes about twice
-        that if there are many rows, more if the quantile is lower because there are few, and at least 3.
+        Public number to which larger counts are reduced. Chains have noise that grows with it. "auto" spends
+        2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes about four times that if
+        there are many rows, more if the quantile is lower because there are few, and at least 6; half of
+        that for chains.
     epsilon : float, default=1.0
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
@@ -70,20 +71,18 @@ class DPBayesianPoissonRegressor(
         Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults;
-        ``sampler__name`` sets an option. "auto" is a chain, whose intervals are not calibrated under
-        privacy. "clipped_residuals" has calibrated ones for up to 200 coefficients and a finite epsilon,
-        where counts are those of a law given the columns and exposures: not of survival, where the exposure
-        ends with the event.
+        ``sampler__name`` sets an option. "auto" is "clipped_residuals", whose intervals are calibrated, for
+        up to 200 coefficients and a finite epsilon, and otherwise a chain.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. None is ``2.5 / data_norm``, which "clipped_residuals"
-        takes as the usual size, and learns.
+        Prior standard deviation of the coefficients. None is ``2.5 / data_norm``, which is taken as the usual
+        size, and learnt; chains take it as it is.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. None is
-        ``prior_scale`` or, without it, half of ``log(1 + max_count)``, but at least 1.25;
-        "clipped_residuals" learns it around that. Choose a unit of exposure in which rates are of the order
+        ``prior_scale`` or, without it, half of ``log(1 + max_count)``, but at least 1.25, around which it is
+        learnt, but by chains. Choose a unit of exposure in which rates are of the order
         of 1, or set it.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
@@ -138,12 +137,9 @@ class DPBayesianPoissonRegressor(
         `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
         - ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``, as there;
-        - ``dispersion``, float: the variance of counts over their mean;
-        - ``shortfall``, (float, float): by what share squares of residuals fall short of Poisson's law, and
-          its deviation;
-        - ``few_trials``, float: the logarithm of how much likelier the counts are if they are of few trials;
+        - ``law``, `skdpbayes.models.families.poisson.CountLaw`: how counts vary around their means;
+        - ``dispersion``, float: the variance of counts over their mean, on average;
         - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
-        - ``excess_zeros``, float: zeros beyond those of the law of counts, in deviations;
         - with exposures ``typical_exposure``, float.
     n_iter_ : int
         Number of updates.
@@ -159,8 +155,8 @@ class DPBayesianPoissonRegressor(
 
     Notes
     -----
-    Of counts that vary more than Poisson's law says, "clipped_residuals" learns by how much: intervals of
-    coefficients and of new counts are wider then.
+    Counts need not follow Poisson's law: how they vary around their means is learnt, and intervals of
+    coefficients are those of quasi-Poisson regression. Those of new counts have the law that was learnt.
 
     A chain clips residuals to ``max_count``: only those of means that are larger than the count by more than
     that are. Its posterior is that of Poisson regression wherever means are at most ``max_count``.
