@@ -445,7 +445,7 @@ def dp_brier_score(
 #     R^2 = 1 - S / T,    S = sum_i min(|y_i - p_i|, E)^2,    T = sum_i u_i^2 - (sum_i u_i)^2 / n
 #
 # with ``y`` and ``p`` moved into public bounds, ``u = y - low``. Errors, and ``u`` and ``u^2``, are
-# bounded, so that means are released as in `_means`. For ``R^2`` half of epsilon is spent on ``S``, a
+# bounded, so that means are released as in `bounded_mean`. For ``R^2`` half of epsilon is spent on ``S``, a
 # quarter each on the two sums of ``T``; the interval holds all values ``1 - q`` for which ``S - q T``
 # may be 0.
 

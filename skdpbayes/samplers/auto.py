@@ -1,8 +1,8 @@
 """Choosing a sampler from public quantities.
 
-Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors or counts
-one from clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no option is set
-that only chains have: a temperature, a number of steps, batches.
+Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors or with
+counts one from clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no
+option is set that only chains have: a temperature, a number of steps, batches.
 
 Otherwise the choice is a chain. Fisher scoring pays once the matrix that it releases says more than its
 noise: the second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of

@@ -215,8 +215,8 @@ def lognormal_excess(mean, ends, law, inflation=1.0):
     return (1.0 - law.zeros) * np.maximum(above, 0.0)
 
 
-# What is believed of the law, on a grid: Poisson's, one whose variance grows with the mean or with its square,
-# more zeros, and more zeros with a variance that grows with the square.
+# What is believed of the law, on a grid: Poisson's, one whose variance grows with the mean or with its
+# square, more zeros, and more zeros with a variance that grows with the square.
 _DISPERSIONS = (1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0, 16.0, 30.0)
 _GROWTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 _ZEROS = (0.03, 0.07, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85)
@@ -237,10 +237,16 @@ _MOST_LAWS = 8
 _REFINEMENTS = (1.3, 1.14)
 # By how much of what clips take on average the law may be wrong, for each deviation by which it is off.
 _LAW_ERROR = 0.1
+# Deviations of noise beyond which a bin is seen not to be empty.
+_VISIBLE_BIN = 3.0
+# Deviations beyond which counts are seen to have more above a bin.
+_SEEN_TAIL = 2.0
+# Relative error of what a law has above a bin, as rows are about known.
+_TAIL_ERROR = 0.5
 # By how much of the difference to rates with a lognormal law it may be wrong.
 _MIXING_ERROR = 0.7
 # Deviations by which releases are off on average, though the law is right, as rows are about known.
-_USUAL_MISFIT = 1.5
+_USUAL_DISCREPANCY = 1.5
 
 
 def _log_prior(law):
@@ -258,7 +264,7 @@ def _grid():
         [(1.0, 0.0, value) for value in _ZEROS],
         [(1.0, *values) for values in _BOTH],
     )
-    found = {}
+    found: dict[CountLaw, float] = {}
     for family in families:
         logs = {CountLaw(*values): _log_prior(CountLaw(*values)) for values in family}
         total = logsumexp(list(logs.values()))
@@ -285,13 +291,17 @@ class BelievedLaws(NamedTuple):
     ----------
     laws : tuple of CountLaw
     probabilities : ndarray of shape (n_laws,)
-    misfit : float
+    discrepancy : float
         Deviations by which releases are off on average (root mean square) under the likeliest law.
+    tails : ndarray of shape (2, n_bins)
+        What counts have above the bins of a histogram, on average, under that law, in ascending order, and by
+        how much more they are seen to have.
     """
 
     laws: tuple
     probabilities: np.ndarray
-    misfit: float = _USUAL_MISFIT
+    discrepancy: float = _USUAL_DISCREPANCY
+    tails: np.ndarray = np.zeros((2, 1))
 
     @property
     def mean(self):
@@ -299,7 +309,7 @@ class BelievedLaws(NamedTuple):
         return CountLaw(*map(float, self.probabilities @ np.array(self.laws)))
 
     def leanings(self, means, centres, clips, largest):
-        """What may be wrong with means of clipped counts, independent parts of it.
+        """Errors that means of clipped counts may have, as the law is not known: independent parts.
 
         Parameters
         ----------
@@ -315,11 +325,14 @@ class BelievedLaws(NamedTuple):
         """
         given = means, centres, clips[:, None]
         believed = clipped_count(*given, self.mean, largest)
-        misfit = max(self.misfit, _USUAL_MISFIT)
-        error = _LAW_ERROR * misfit
-        parts = [error * believed.below, error * believed.above]
-        # Rates that differ need not have the law that counts are taken to have, a gamma law, nor its variance.
-        ends, inflation = np.minimum(centres + clips[:, None], largest), misfit / _USUAL_MISFIT
+        discrepancy = max(self.discrepancy, _USUAL_DISCREPANCY)
+        error = _LAW_ERROR * discrepancy
+        taken = np.maximum(believed.above.mean(axis=1, keepdims=True), _LEAST_SHARE_SQUARE)
+        of_tail = np.interp(taken, *self.tails) / taken
+        parts = [error * believed.below, np.maximum(error, of_tail) * believed.above]
+        # Rates that differ need not have a gamma law, as counts are taken to have, nor its variance.
+        ends = np.minimum(centres + clips[:, None], largest)
+        inflation = discrepancy / _USUAL_DISCREPANCY
         heavier = lognormal_excess(means, ends, self.mean, inflation) - believed.above
         parts.append(_MIXING_ERROR * np.maximum(heavier, 0.0))
         if len(self.laws) > 1:
@@ -345,11 +358,14 @@ class Margin(NamedTuple):
     expected : callable
         Maps means of rows, of shape (..., n_rows), and a law to expectations of what a record adds, of
         shape (..., n), and of its square.
+    counts : ndarray of shape (n,) or None, default=None
+        Of a histogram, those in the middle of its bins.
     """
 
     values: np.ndarray
     noises: np.ndarray
     expected: Callable
+    counts: np.ndarray | None = None
 
 
 def of_histogram(values, noise, edges):
@@ -370,7 +386,9 @@ def of_histogram(values, noise, edges):
         shares = np.maximum(np.diff(up_to, axis=0, prepend=0.0, append=1.0), 0.0).T
         return shares, shares
 
-    return Margin(values, np.full(values.size, noise), expected)
+    first = np.concatenate([[0.0], np.ceil(edges)])
+    counts = np.append(0.5 * (first[:-1] + first[1:] - 1.0), edges[-1])
+    return Margin(values, np.full(values.size, noise), expected, counts)
 
 
 def margin_of_sum(square, weights, centres, largest, along):
@@ -401,7 +419,7 @@ def margin_of_sum(square, weights, centres, largest, along):
     return Margin(values, noises, expected)
 
 
-def laws_given(margins, logits, n_records, shifts):
+def laws_given(margins, logits, n_records, shifts, all_logits=None):
     """The `BelievedLaws`.
 
     Parameters
@@ -412,15 +430,19 @@ def laws_given(margins, logits, n_records, shifts):
     n_records : float
     shifts : bool
         Whether there is an intercept, so that all may be shifted.
+    all_logits : ndarray of shape (n_all_rows,) or None, default=None
+        Of more rows, since how well a histogram fits depends on the largest; None is ``logits``.
     """
-    logits = logits + (_SHIFTS if shifts else np.zeros(1))[:, None]
-    found = {}
+    all_logits = logits if all_logits is None else all_logits
+    shift = _SHIFTS if shifts else np.zeros(1)
+    found: dict[CountLaw, float] = {}
+    logits = logits + shift[:, None]
 
     def explore(priors):
         for law, prior in priors.items():
             energies = _energies(margins, logits, law, n_records)
             found[law] = np.logaddexp.reduce(-energies) + prior
-        return max(found, key=found.get)
+        return max(found, key=lambda law: found[law])
 
     priors = _grid()
     best = explore(priors)
@@ -430,18 +452,23 @@ def laws_given(margins, logits, n_records, shifts):
     logs = np.array(list(found.values()))
     kept = np.argsort(-logs)[:_MOST_LAWS]
     kept = kept[logs[kept] >= logs[kept[0]] + math.log(_LEAST_RELATIVE_PROBABILITY)]
-    laws = list(found)
-    misfit = _misfit(margins, logits, best, n_records)
-    return BelievedLaws(tuple(laws[k] for k in kept), softmax(logs[kept]), misfit)
+    laws, of_best = list(found), np.argmin(_energies(margins, logits, best, n_records))
+    discrepancy = _discrepancy(margins[0], all_logits + shift[of_best], best, n_records)
+    return BelievedLaws(tuple(laws[k] for k in kept), softmax(logs[kept]), *discrepancy)
 
 
-def _misfit(margins, logits, law, n_records):
-    """Deviations by which the first of several releases is off on average, at the shift that fits best."""
-    means, margin = np.exp(np.minimum(logits, 30.0)), margins[0]
-    first, variance = _expected(margin, means, law, n_records)
-    energies = _energies(margins, logits, law, n_records)
-    squares = np.mean((margin.values - first) ** 2 / variance, axis=-1)
-    return float(np.sqrt(squares[np.argmin(energies)]))
+def _discrepancy(histogram, logits, law, n_records):
+    """Deviations by which a histogram is off on average, and tails, as `BelievedLaws` has them."""
+    means = np.exp(np.minimum(logits, 30.0))[None]
+    first, variance = (array[0] for array in _expected(histogram, means, law, n_records))
+    apart = histogram.values - first
+    above = np.maximum(histogram.counts - histogram.counts[:, None], 0.0)
+    # What noise makes of empty bins would be taken for a tail.
+    visible = histogram.values > _VISIBLE_BIN * histogram.noises
+    more, expected = np.maximum(above @ (visible * apart), 0.0), above @ first
+    known = _SEEN_TAIL**2 * (above**2 @ (visible * variance)) + (_TAIL_ERROR * expected) ** 2
+    tails = np.array([expected, np.sqrt(np.maximum(more**2 - known, 0.0))])
+    return float(np.sqrt(np.mean(apart**2 / variance))), tails[:, ::-1]
 
 
 def _expected(margin, means, law, n_records):

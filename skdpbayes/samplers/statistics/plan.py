@@ -1001,7 +1001,9 @@ def share_for_counts(n_samples, length, mu, sensitivity_factor):
         noise = math.sqrt(clipping) * noise_per_clip / (n_samples * mu_of_sums)
         return math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
 
-    noise_of_rows = _noise_of_rows(n_samples, length, mu * math.sqrt(_CURVATURE), sensitivity_factor)
+    noise_of_rows = _noise_of_rows(
+        n_samples, length, mu * math.sqrt(_CURVATURE), sensitivity_factor
+    )
     rows, most = NORMAL_CLIPPING, (1.0 + _CLIPPING_TOLERANCE) * error(NORMAL_CLIPPING)
     for clipping in _CLIPPINGS:
         if error(clipping) <= most and clipping * noise_of_rows <= _LITTLE_NOISE:

@@ -285,7 +285,7 @@ class PoissonLikelihood(Likelihood):
                     along,
                 )
             )
-        return laws_given(margins, logits[some], n, bool(self.constant))
+        return laws_given(margins, logits[some], n, bool(self.constant), logits)
 
     def next_clip(self, noise_per_clip):
         """The clip for the next noisy sum.
@@ -381,9 +381,7 @@ class PoissonLikelihood(Likelihood):
             clip, largest = noisy_sum.clip, synthetic_design.largest
             mean = clipped_count(means[0], centres, clip, law, largest).mean
             residuals.append(np.clip(counts - centres, -clip, clip) - mean)
-            leanings.append(
-                self._leanings(np.array([clip]), centres)[:, 0] @ self.curvature.basis
-            )
+            leanings.append(self._leanings(np.array([clip]), centres)[:, 0] @ self.curvature.basis)
         remaining = np.array(residuals)
         covariances = np.einsum("krp,lrp->klp", remaining, remaining) / len(counts)
         turned = (

