@@ -317,7 +317,7 @@ class PoissonLikelihood(Likelihood):
         )
 
     def _leanings(self, clips, centres):
-        """What may be wrong with one record's noisy sum, as the law of counts is not fully known.
+        """Errors that one record may have in a noisy sum, as the law of counts is not fully known.
 
         Independent parts of it, of shape (n_parts, n_clips, length).
         """
