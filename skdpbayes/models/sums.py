@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from .._errors import suppress_fp_warnings
 from .kernels import logistic_sums, moment, squared_lengths
@@ -434,12 +435,15 @@ def slope_matrix(family, predicted, weights, rows):
 def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
     """Total weights of the records whose responses, or offsets, are between edges. **Not private.**
 
-    The third number is positive if there are offsets, and otherwise 0.
+    The third number is positive if there are offsets, and otherwise 0. Weights are added as those of other
+    sums, ``MOMENT_ROWS`` at a time, which rounding of a long chain would spoil.
     """
 
     def counted(values, inner):
-        places = np.searchsorted(inner, values, side="right")
-        return np.bincount(places, target.weights, minlength=inner.size + 1)
+        places, total = np.searchsorted(inner, values, side="right"), np.zeros(inner.size + 1)
+        for part in gen_batches(len(places), MOMENT_ROWS):
+            total += np.bincount(places[part], target.weights[part], minlength=total.size)
+        return total
 
     offsets = getattr(target, "offsets", ())
     if not len(offsets):

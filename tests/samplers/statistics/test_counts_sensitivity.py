@@ -103,6 +103,26 @@ def test_a_record_is_in_one_bin_of_each_histogram(rng):
     assert not binned(bare, edges, exposure_edges())[2]
 
 
+def test_rounding_moves_no_histogram_by_more_than_is_charged():
+    """Weights of half a unit in the last place of their sum: one chain rounded them up or down together."""
+    n = 2**21
+    weights, counts = np.ones(n), np.zeros(n)
+    weights[n // 2 :] = 0.5 * np.spacing(float(n // 2)) * (1.0 + 2.0**-10)
+    others = counts.copy()
+    others[0] = 5.0
+    options = {"constant": 0.0, "max_weight": 1.0}
+    (model, target), (_, other) = (
+        table_of(np.zeros((n, 1)), one, weights, **options) for one in (counts, others)
+    )
+    edges = count_edges(LARGEST), exposure_edges()
+    moved = np.linalg.norm(binned(target, *edges)[0] - binned(other, *edges)[0])
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(1.0, 1e-9))
+    room = Coordinates(np.eye(1), 1.0, 1.0).inflation_within(plan, 0.0)
+    assert moved <= math.sqrt(2.0) * room
+    in_one_chain = [np.bincount(one > 0.0, weights)[0] for one in (counts, others)]
+    assert in_one_chain[0] - in_one_chain[1] > 1.0 + 4.0 * (room - 1.0)
+
+
 @pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="needs doubles of more than 64 bits")
 @pytest.mark.parametrize("far, clip", [(1.0, 2.0), (20.0, 1.0), (300.0, 1.0)])
 def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
