@@ -1075,5 +1075,5 @@ class ClippedCountsPlan(ClippedResidualsPlan):
             f"about {self.interval_inflation:.2g} times as wide as without privacy, if counts have a mean "
             "of 1"
         )
-        lines["slopes"] = "those of Poisson's law, which many zeros or heavy tails may bend"
+        lines["slopes"] = "of the logarithm of the mean, whatever the law of counts"
         return lines
