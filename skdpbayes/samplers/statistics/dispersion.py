@@ -325,21 +325,26 @@ class BelievedLaws(NamedTuple):
         """
         given = means, centres, clips[:, None]
         believed = clipped_count(*given, self.mean, largest)
+        low = centres - clips[:, None]
+        high = np.maximum(low, np.minimum(centres + clips[:, None], largest))
+        # What is beyond an end, and what is on its other side, are as wrong: their difference is known.
+        below = np.minimum(believed.below, believed.below + means - low)
+        above = np.minimum(believed.above, np.maximum(believed.above + high - means, 0.0))
         discrepancy = max(self.discrepancy, _USUAL_DISCREPANCY)
         error = _LAW_ERROR * discrepancy
-        taken = np.maximum(believed.above.mean(axis=1, keepdims=True), _LEAST_SHARE_SQUARE)
+        taken = np.maximum(above.mean(axis=1, keepdims=True), _LEAST_SHARE_SQUARE)
         of_tail = np.interp(taken, *self.tails) / taken
-        parts = [error * believed.below, np.maximum(error, of_tail) * believed.above]
+        parts = [error * below, np.maximum(error, of_tail) * above]
         # Rates that differ need not have a gamma law, as counts are taken to have, nor its variance.
-        ends = np.minimum(centres + clips[:, None], largest)
         inflation = discrepancy / _USUAL_DISCREPANCY
-        heavier = lognormal_excess(means, ends, self.mean, inflation) - believed.above
+        heavier = lognormal_excess(means, high, self.mean, inflation) - believed.above
         parts.append(_MIXING_ERROR * np.maximum(heavier, 0.0))
         if len(self.laws) > 1:
             for law, probability in zip(self.laws, self.probabilities, strict=True):
                 apart = clipped_count(*given, law, largest).mean - believed.mean
                 parts.append(math.sqrt(probability) * apart)
-        return np.array(parts)
+        # Where all counts are cut below the lower end, nothing depends on the law.
+        return np.array(parts) * (low < largest)
 
 
 # What is believed before anything is released.

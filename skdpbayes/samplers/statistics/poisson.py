@@ -305,7 +305,8 @@ class PoissonLikelihood(Likelihood):
         counts, means = synthetic_design.simulated(
             self.start, self._deviations(), self.laws.mean, generator
         )
-        centres = np.broadcast_to(synthetic_design.means(self.start), counts.shape)
+        centres = np.minimum(synthetic_design.means(self.start), largest)
+        centres = np.broadcast_to(centres, counts.shape)
         return best_count_clip(
             counts.ravel(),
             means.ravel(),
