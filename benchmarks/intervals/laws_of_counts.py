@@ -23,12 +23,13 @@ import warnings
 import numpy as np
 
 from benchmarks.common import allow_seeds, print_heads
+from benchmarks.regression.counts import QUANTILE, maximum_likelihood
 from skdpbayes import DPBayesianPoissonRegressor
 
-QUANTILE = 1.6449  # Of 90% intervals.
-CELLS = ((3_000, 3.0, 1.0), (10_000, 0.7, 1.0), (40_000, 3.0, 0.5), (40_000, 20.0, 3.0))
-# Where there are at most so many rows times epsilon, the largest count is given.
-FEW = 1_200
+# Counts of these are out of a few.
+OF_TRIALS = ("of_three", "of_six")
+# Rates of these are at most 2.
+RARE = (*OF_TRIALS, "survival", "same_end")
 
 
 def of_three_normals(n, rng):
@@ -114,8 +115,10 @@ def contaminated(means, rng):
     return rng.poisson(means * np.where(rng.random(means.size) < 0.02, 10, 1) / 1.18), None
 
 
+# Numbers of rows with rates and epsilons, columns, and laws.
 DESIGNS = {
     "made_on": (
+        ((5_000, 2.0, 2.0), (50_000, 2.0, 2.0), (50_000, 30.0, 2.0)),
         of_three_normals,
         {
             "poisson": poisson,
@@ -127,6 +130,7 @@ DESIGNS = {
         },
     ),
     "held_out": (
+        ((3_000, 3.0, 1.0), (10_000, 0.7, 1.0), (40_000, 3.0, 0.5), (40_000, 20.0, 3.0)),
         of_mixed_columns,
         {
             "inverse_gaussian": inverse_gaussian,
@@ -142,14 +146,10 @@ DESIGNS = {
 
 def quasi_poisson(rows, counts, exposure):
     """Coefficients without privacy, and deviations of the sandwich."""
-    offsets = 0.0 if exposure is None else np.log(exposure)
+    offsets = np.zeros(len(rows)) if exposure is None else np.log(exposure)
     z = np.column_stack([rows, np.ones(len(rows))])
-    theta = np.zeros(z.shape[1])
-    theta[-1] = np.log(counts.sum() / np.sum(np.exp(offsets) * np.ones(len(z))))
-    for _ in range(50):
-        means = np.exp(z @ theta + offsets)
-        step = np.linalg.solve((z * means[:, None]).T @ z, z.T @ (counts - means))
-        theta += np.clip(step, -1.0, 1.0)
+    theta = maximum_likelihood(z, counts, offsets)
+    means = np.exp(z @ theta + offsets)
     inverse = np.linalg.inv((z * means[:, None]).T @ z)
     meat = (z * ((counts - means) ** 2)[:, None]).T @ z
     return theta, np.sqrt(np.diag(inverse @ meat @ inverse))
@@ -157,20 +157,19 @@ def quasi_poisson(rows, counts, exposure):
 
 def measured(design, law, n, rate, epsilon, seed):
     """What is printed, of one table."""
-    columns, laws = DESIGNS[design]
+    _, columns, laws = DESIGNS[design]
     rng = np.random.default_rng(seed)
     rows, effects = columns(n, rng)
     means = np.exp(rows @ effects)
     counts, exposure = laws[law](rate * means / means.mean(), rng)
-    largest = 15.0 * rate + 10.0 if n * epsilon <= FEW else "auto"
-    model = DPBayesianPoissonRegressor(largest, epsilon, random_state=seed)
+    model = DPBayesianPoissonRegressor(epsilon=epsilon, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", message="A seeded random_state")
         model.fit(rows, counts, exposure=exposure)
     theta, deviations = quasi_poisson(rows, counts, exposure)
     d = len(effects)
-    aim = theta[:d] if law in ("of_three", "of_six") else effects
+    aim = theta[:d] if law in OF_TRIALS else effects
     low, high = model.posterior_interval(0.9)[0, :d].T
     return (
         (low <= aim) & (aim <= high),
@@ -190,15 +189,12 @@ def main():
     allow_seeds()
     print_heads("law | rows | rate | epsilon | held | worst column | width | sum | warn")
     for design in arguments.designs:
-        for law in DESIGNS[design][1]:
+        cells, _, laws = DESIGNS[design]
+        for law in laws:
             if arguments.laws and law not in arguments.laws:
                 continue
-            for n, rate, epsilon in CELLS:
-                rate = (
-                    min(rate, 2.0)
-                    if law in ("survival", "same_end", "of_three", "of_six")
-                    else rate
-                )
+            for n, rate, epsilon in cells:
+                rate = min(rate, 2.0) if law in RARE else rate
                 seeds = range(70_000, 70_000 + arguments.repetitions)
                 held, *others = zip(
                     *(measured(design, law, n, rate, epsilon, seed) for seed in seeds), strict=True

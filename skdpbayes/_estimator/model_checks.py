@@ -128,8 +128,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     of_rows = single_direction(released) or clipped(released, model, plan)
     if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
-    of_counts = counts_at_max(released, model)
-    if of_counts:
+    if of_counts := counts_at_max(released, model):
         return of_counts
     if not plan.is_calibrated:
         return rare_events(draws, model)

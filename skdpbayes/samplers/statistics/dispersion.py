@@ -10,6 +10,7 @@ matters, and so does what is not known of it.
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -255,6 +256,7 @@ def _log_prior(law):
     return -2.0 * math.log1p(excess / _USUAL_EXCESS)
 
 
+@cache
 def _grid():
     """Laws, and the logarithms of their prior probabilities, by which no family is preferred."""
     families = (
