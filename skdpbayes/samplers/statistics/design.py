@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp, ndtri, softmax
 from scipy.stats import gamma
 
 from ..._linalg import eigh, eigvalsh
@@ -51,14 +51,20 @@ from .plan import INVISIBLE, half_width
 _NUMERIC_GRID = (1e-4, 0.01, 0.1, 1.0)
 # Grid for the value of binary columns.
 _VALUES = np.geomspace(0.01, 1.0, 26)
-# Relative tolerance of that value.
+# Means over root mean squares of numeric columns that are far from 0.
+_MEANS_OVER_ROOTS = (-0.95, -0.85, -0.7, -0.5, 0.5, 0.7, 0.85, 0.95)
+# Relative tolerance of both.
 _VARIES = 0.1
 # Shapes of the gamma law of mean squares; 1 is exponential.
-_SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_SHAPES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
 # Number of points of the grid of mean squares.
 _N_POINTS = 400
-# Least mean of all mean squares, relative to the noise of a trace.
-_LEAST_TRACE = 0.5
+# Prior median of the mean square of rows, over the largest, its log-sd, and the least.
+_USUAL_TRACE = 0.1
+_LOG_SD_TRACE = 1.0
+_LEAST_TRACE = 1e-6
+# Deviations of noise around a released trace within which it is looked for.
+_ENDS = 8.0
 # Least mean square, relative to the mean of all.
 _LEAST_SQUARE = 1e-3
 # Least density of a column.
@@ -74,16 +80,18 @@ class Columns(NamedTuple):
 
     Attributes
     ----------
-    means, squares : ndarray
-        Posterior means of ``m`` and ``s``.
-    mean_variances, square_variances : ndarray
-        Their variances.
+    means : ndarray
+        Posterior means of ``m``.
+    variances, uncertainty : ndarray
+        Posterior means and variances of ``s - m^2``.
+    mean_variances : ndarray
+        Posterior variances of ``m``.
     """
 
     means: np.ndarray
-    squares: np.ndarray
+    variances: np.ndarray
+    uncertainty: np.ndarray
     mean_variances: np.ndarray
-    square_variances: np.ndarray
 
 
 def estimate_columns(means, squares, of_means, noise):
@@ -96,8 +104,7 @@ def estimate_columns(means, squares, of_means, noise):
     of_means, noise : float
         ``t`` and ``e``.
     """
-    prior_value = max(float(squares.sum()), _LEAST_TRACE * noise * math.sqrt(squares.size))
-    prior_value = min(prior_value / squares.size, 1.0)
+    prior_value = _trace(float(squares.sum()), noise * math.sqrt(squares.size)) / squares.size
     top = max(float(squares.max()) + 5.0 * noise, prior_value)
     grid = np.geomspace(_LEAST_SQUARE * prior_value, top, _N_POINTS)
     cells = np.gradient(grid) ** 2 / 12.0
@@ -111,37 +118,58 @@ def estimate_columns(means, squares, of_means, noise):
     logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
     priors = np.exp(priors - priors[0])
-    laws = [_weights(of_parts) for of_parts in np.moveaxis(joint @ priors.T, 2, 0)]
-    best = int(np.argmax([evidence for evidence, _ in laws]))
-    joint *= laws[best][1][:, :, None] * priors[best]
+    evidence, laws = zip(
+        *(_weights(of_parts) for of_parts in np.moveaxis(joint @ priors.T, 2, 0)), strict=True
+    )
+    shares = softmax(evidence)
+    joint *= sum(
+        share * law[:, :, None] * prior
+        for share, law, prior in zip(shares, laws, priors, strict=True)
+    )
     share = spreads[:, None] / variances
-    values = centres[:, None] + share * off
-    means_of_columns, seconds = (
-        np.sum(joint * values, axis=(0, 2)),
-        np.sum(joint * values**2, axis=(0, 2)),
-    )
-    seconds += of_means**2 * np.sum(joint * share, axis=(0, 2))
-    joint, share = joint.sum(axis=0), cells / of_cells
+    values, unknown = centres[:, None] + share * off, of_means**2 * share
+    mean, mean_variances = _mean_and_variance(joint, values, unknown)
+    share = cells / of_cells
     # Noise may have left less than nothing.
-    values = np.maximum(grid + share * off_squares, 0.5 * grid)
-    mean = np.sum(joint * values, axis=1)
-    variances_of_squares = np.sum(
-        joint * ((values - mean[:, None]) ** 2 + share * noise**2), axis=1
+    squares = np.maximum(grid + share * off_squares, 0.5 * grid)
+    # Of a normal mean, the square has a variance, too.
+    variances, unknown = (
+        squares - values**2 - unknown,
+        share * noise**2 + 2.0 * unknown * (2.0 * values**2 + unknown),
     )
-    return Columns(
-        means_of_columns, mean, np.maximum(seconds - means_of_columns**2, 0.0), variances_of_squares
-    )
+    return Columns(mean, *_mean_and_variance(joint, variances, unknown), mean_variances)
+
+
+def _trace(noisy, noise):
+    """The posterior mean of the mean square of rows, of which 1 is the largest."""
+    # Where noise is less than a cell is wide, the grid is a line around what was released.
+    ends = np.clip([noisy - _ENDS * noise, noisy + _ENDS * noise], _LEAST_TRACE, 1.0)
+    grid = np.linspace(*ends, _N_POINTS)
+    logs = -0.5 * ((grid - noisy) / noise) ** 2 - np.log(grid)
+    logs -= 0.5 * (np.log(grid / _USUAL_TRACE) / _LOG_SD_TRACE) ** 2
+    return float(np.exp(softmax(logs) @ np.log(grid)))
+
+
+def _mean_and_variance(joint, values, variances):
+    """Moments over parts and points of numbers with a mean and a variance at each."""
+    mean = np.sum(joint * values, axis=(0, 2))
+    variances = np.sum(joint * ((values - mean[:, None]) ** 2 + variances), axis=(0, 2))
+    return mean, variances
 
 
 def _parts(grid):
     """Means and variances of the parts at mean squares, of shape (n_parts, n_points)."""
-    numbers = np.outer(_NUMERIC_GRID, grid)
+    numbers, roots = np.outer(_NUMERIC_GRID, grid), np.sqrt(grid)
     # No mean's square is more than the mean square.
-    indicators = np.minimum(grid / _VALUES[:, None], np.sqrt(grid))
-    return (
-        np.concatenate([np.zeros_like(numbers), indicators]),
-        np.concatenate([numbers, (_VARIES * indicators) ** 2]),
-    )
+    indicators = np.minimum(grid / _VALUES[:, None], roots)
+    moved = np.outer(_MEANS_OVER_ROOTS, roots)
+    centres = np.concatenate([np.zeros_like(numbers), indicators, moved])
+    spreads = [
+        numbers,
+        (_VARIES * indicators) ** 2,
+        np.tile((_VARIES * roots) ** 2, (len(moved), 1)),
+    ]
+    return centres, np.concatenate(spreads)
 
 
 def _log_prior(grid, shape, prior_value):
@@ -193,6 +221,7 @@ def _density(odds):
 #
 #     W = (A' / n + floor)^(-1/2),    C^2 = r tr(W^T A' W / n),     r the plan's `row_clipping`
 #
+# and, of labels with an intercept, those around the mean that ``A`` tells and the constant.
 # The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a
 # direction below it would cost all others, through ``C``, what it says.
 
@@ -254,13 +283,40 @@ class Coordinates:
 
 def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """The `Coordinates` for a `Design`, known through noise of a deviation."""
-    noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
-    values, vectors = eigh(design.second_moment)
+    floor = _floor(noise_scale, bounds, n_samples, noise_floor)
+    transform, mean_square = _whitening(design.second_moment, floor)
+    norm = math.sqrt(clipping * max(1.0, mean_square))
+    return Coordinates(np.ascontiguousarray(transform), norm, bounds.row_norm)
+
+
+def centred_coordinates(design, noise_scale, bounds, n_samples, clipping):
+    """The same with an intercept, ``z = (W^T (x - m), 1)``: where noise hides slopes, a level is still seen.
+
+    Without an intercept it is `coordinates_for`.
+    """
+    if not bounds.constant:
+        return coordinates_for(design, noise_scale, bounds, n_samples, clipping)
+    mean, constant = design.mean[:-1], design.mean[-1]
+    moment = design.covariance[:-1, :-1] + design.mean_variance * np.eye(len(mean))
+    floor = _floor(noise_scale, bounds, n_samples, _NOISE_FLOOR)
+    of_columns, mean_square = _whitening(moment, floor)
+    transform = np.zeros_like(design.covariance)
+    transform[:-1, :-1] = of_columns
+    transform[-1] = np.append(-mean @ of_columns, 1.0) / constant
+    return Coordinates(transform, math.sqrt(clipping * (mean_square + 1.0)), bounds.row_norm)
+
+
+def _floor(noise_scale, bounds, n_samples, noise_floor):
+    """What is added to second moments before they are whitened."""
+    return max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0]) / n_samples
+
+
+def _whitening(moment, floor):
+    """A transform of rows of a second moment, and the mean square of such rows."""
+    values, vectors = eigh(moment)
     values = np.maximum(values, 0.0)
-    floored = values + noise / n_samples
-    transform = np.ascontiguousarray(vectors / np.sqrt(floored))
-    mean_square = max(1.0, float(np.sum(values / floored)))
-    return Coordinates(transform, math.sqrt(clipping * mean_square), bounds.row_norm)
+    floored = values + floor
+    return vectors / np.sqrt(floored), float(np.sum(values / floored))
 
 
 # Grid of prior variances for correlations.
@@ -362,14 +418,11 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     second = moment[:-1, :-1] / n_samples / unit
     columns = estimate_columns(means, np.diag(second), of_mean, noise)
     mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
-    variances_of_squares = columns.square_variances + 4.0 * mean**2 * columns.mean_variances
-    variances = np.maximum(
-        columns.squares - mean**2, _LEAST_VARIANCE * np.sqrt(variances_of_squares)
-    )
-    variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
+    deviations = np.sqrt(columns.uncertainty)
+    variances = np.maximum(columns.variances, _LEAST_VARIANCE * deviations)
+    variances = np.maximum(variances, _LEAST_OF_SQUARE * mean**2)
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
     # Other columns say nothing of how columns vary together whose variances noise hides.
-    deviations = np.sqrt(variances_of_squares)
     doubts = np.minimum(_DOUBT_FACTOR * deviations / variances, 1.0)
     is_small = variances + deviations < _SMALL_VARIANCE * variances.mean()
     units = variances * np.where(is_small, doubts, 0.0) ** 2
@@ -377,7 +430,7 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     np.fill_diagonal(hidden, 0.0)
     hidden *= noise**2 / np.maximum(2.0 * hidden + noise**2, 1e-300)
     uncertainty = np.maximum(uncertainty, hidden)
-    np.fill_diagonal(uncertainty, variances_of_squares)
+    np.fill_diagonal(uncertainty, columns.uncertainty)
     return Design(
         data_norm * mean,
         unit * covariance,

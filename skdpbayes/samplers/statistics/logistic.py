@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ..._linalg import eigh, inv
-from .design import coordinates_for
+from .design import centred_coordinates
 from .hmc import Density, Posterior
 from .plan import N_ROWS
 from .population import NormalPopulation, Population, moment_matched_sample
@@ -502,22 +502,15 @@ class LogisticLikelihood(Likelihood):
     def __init__(self, plan, released, prior_precision):
         super().__init__(plan, released, prior_precision)
         design, noise, n_records = self.design, released.noise, self.n_records
-        self.coordinates = coordinates_for(design, noise, plan.bounds, n_records, plan.row_clipping)
+        known = design, noise, plan.bounds, n_records
+        self.coordinates = centred_coordinates(*known, plan.row_clipping)
         transform = self.coordinates.transform
         n_blocks, length = self.family.n_blocks, len(transform)
         known = plan.bounds, n_blocks, prior_precision[:length], transform
         self.prior = prior_of(*known, design)
         self.growth = growth_of(self.constant, n_blocks, transform)
         self.scales = self.prior.prior_mode
-        moments = np.sum(transform * (design.second_moment @ transform), axis=0)
-        moments = np.maximum(moments, 1e-300)
-        noise = noise / n_records * np.sum(transform**2, axis=0)
-        hidden = np.broadcast_to(design.hidden, design.covariance.shape)
-        unknown = transform.T**2 @ hidden @ transform**2
-        # A covariance is no larger than the variances allow.
-        unknown = np.minimum(unknown, np.outer(moments, moments))
-        np.fill_diagonal(unknown, noise**2)
-        self.relative_variances = unknown / moments**2
+        self.relative_variances = _relative_variances(released, transform, bool(self.constant))
         self.synthetic_design = moment_matched_sample(
             design, transform, self.family, self.coordinates.norm, n_records, N_ROWS
         )
@@ -579,6 +572,25 @@ class LogisticLikelihood(Likelihood):
         if not self.constant:
             return {}
         return {"rarest_class": rarest_class(posterior.density, draws, self.constant)}
+
+
+def _relative_variances(released, transform, has_intercept):
+    """``h``: what is not known of second moments in whitened coordinates, of shape (length, length)."""
+    design, squares = released.design, transform**2
+    moments = np.sum(transform * (design.second_moment @ transform), axis=0)
+    moments = np.maximum(moments, 1e-300)
+    units = np.outer(moments, moments)
+    hidden = np.broadcast_to(design.hidden, design.covariance.shape)
+    unknown = squares.T @ hidden @ squares
+    if has_intercept:  # Means of columns, by which a level changes slopes and slopes a level.
+        of_means = design.mean_variance * squares[:-1, :-1].sum(axis=0) * moments[-1]
+        unknown[-1, :-1] = unknown[:-1, -1] = of_means
+    # A covariance is no larger than the variances allow.
+    unknown = np.minimum(unknown, units)
+    np.fill_diagonal(unknown, (released.noise / released.n_records * squares.sum(axis=0)) ** 2)
+    if has_intercept and released.is_exact:
+        unknown[-1, -1] = 0.0  # A constant is known.
+    return unknown / moments**2
 
 
 def deviations_in_common(prior_precision, family, scales, columns=None):

@@ -42,6 +42,8 @@ class ReleasedDesign(NamedTuple):
     diagnostics : dict of {str: float or ndarray}
         Shares of the largest possible second moment, along one direction and of the trace, and the columns
         that `hidden_columns` finds.
+    is_exact : bool
+        Whether ``n_records`` is public.
     """
 
     moment: np.ndarray
@@ -49,6 +51,7 @@ class ReleasedDesign(NamedTuple):
     design: Design
     n_records: float
     diagnostics: dict[str, Any]
+    is_exact: bool
 
 
 def released_design(plan, noisy_moment):
@@ -66,7 +69,7 @@ def released_design(plan, noisy_moment):
     design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)
-    return ReleasedDesign(moment, noise, design, n_records, diagnostics)
+    return ReleasedDesign(moment, noise, design, n_records, diagnostics, is_exact)
 
 
 class Likelihood:
