@@ -62,7 +62,7 @@ _N_POINTS = 400
 # Prior median of the mean square of rows, over the largest, its log-sd, and the least.
 _USUAL_TRACE = 0.1
 _LOG_SD_TRACE = 1.0
-_LEAST_TRACE = 1e-6
+_LEAST_TRACE = 1e-9
 # Deviations of noise around a released trace within which it is looked for.
 _ENDS = 8.0
 # Least mean square, relative to the mean of all.
@@ -80,18 +80,17 @@ class Columns(NamedTuple):
 
     Attributes
     ----------
-    means : ndarray
-        Posterior means of ``m``.
-    variances, uncertainty : ndarray
-        Posterior means and variances of ``s - m^2``.
-    mean_variances : ndarray
-        Posterior variances of ``m``.
+    means, squares, variances : ndarray
+        Posterior means of ``m``, ``s`` and ``s - m^2``.
+    mean_uncertainty, uncertainty : ndarray
+        Posterior variances of ``m`` and of ``s - m^2``.
     """
 
     means: np.ndarray
+    squares: np.ndarray
     variances: np.ndarray
+    mean_uncertainty: np.ndarray
     uncertainty: np.ndarray
-    mean_variances: np.ndarray
 
 
 def estimate_columns(means, squares, of_means, noise):
@@ -114,35 +113,34 @@ def estimate_columns(means, squares, of_means, noise):
     variances, of_cells = of_means**2 + spreads[:, None], noise**2 + cells
     logs = -0.5 * (np.log(variances) + off**2 / variances)
     logs -= 0.5 * (np.log(of_cells) + off_squares**2 / of_cells)
-    priors = np.array([_log_prior(grid, shape, prior_value) for shape in _SHAPES])
+    priors = _log_priors(grid, prior_value)
     logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
     priors = np.exp(priors - priors[0])
-    evidence, laws = zip(
-        *(_weights(of_parts) for of_parts in np.moveaxis(joint @ priors.T, 2, 0)), strict=True
-    )
-    shares = softmax(evidence)
-    joint *= sum(
-        share * law[:, :, None] * prior
-        for share, law, prior in zip(shares, laws, priors, strict=True)
-    )
+    evidence, weights = zip(*map(_weights, np.moveaxis(joint @ priors.T, 2, 0)), strict=True)
+    shares = softmax(evidence)[:, None, None] * np.array(weights)
+    joint *= np.einsum("spf,sx->pfx", shares, priors)
     share = spreads[:, None] / variances
     values, unknown = centres[:, None] + share * off, of_means**2 * share
-    mean, mean_variances = _mean_and_variance(joint, values, unknown)
+    means_of_columns, mean_uncertainty = _mean_and_variance(joint, values, unknown)
     share = cells / of_cells
     # Noise may have left less than nothing.
-    squares = np.maximum(grid + share * off_squares, 0.5 * grid)
+    of_points = np.maximum(grid + share * off_squares, 0.5 * grid)
     # Of a normal mean, the square has a variance, too.
     variances, unknown = (
-        squares - values**2 - unknown,
+        of_points - values**2 - unknown,
         share * noise**2 + 2.0 * unknown * (2.0 * values**2 + unknown),
     )
-    return Columns(mean, *_mean_and_variance(joint, variances, unknown), mean_variances)
+    variances, uncertainty = _mean_and_variance(joint, variances, unknown)
+    squares = np.sum(joint.sum(axis=0) * of_points, axis=1)
+    return Columns(means_of_columns, squares, variances, mean_uncertainty, uncertainty)
 
 
 def _trace(noisy, noise):
-    """The posterior mean of the mean square of rows, of which 1 is the largest."""
-    # Where noise is less than a cell is wide, the grid is a line around what was released.
+    """The mean square of rows, of which 1 is the largest: its posterior mean on a log scale.
+
+    Overstating it costs predictions more than understating it: a level would offset effects that are not there.
+    """
     ends = np.clip([noisy - _ENDS * noise, noisy + _ENDS * noise], _LEAST_TRACE, 1.0)
     grid = np.linspace(*ends, _N_POINTS)
     logs = -0.5 * ((grid - noisy) / noise) ** 2 - np.log(grid)
@@ -172,10 +170,11 @@ def _parts(grid):
     return centres, np.concatenate(spreads)
 
 
-def _log_prior(grid, shape, prior_value):
-    """Logarithms of the masses of a gamma law on a grid that is even in logarithms."""
-    logs = gamma.logpdf(grid, shape, scale=prior_value / shape) + np.log(grid)
-    return logs - logsumexp(logs)
+def _log_priors(grid, prior_value):
+    """Logarithms of the masses of gamma laws on a grid that is even in logarithms, a row for each shape."""
+    shapes = np.array(_SHAPES)[:, None]
+    logs = gamma.logpdf(grid, shapes, scale=prior_value / shapes) + np.log(grid)
+    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _weights(of_parts):
@@ -283,8 +282,8 @@ class Coordinates:
 
 def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """The `Coordinates` for a `Design`, known through noise of a deviation."""
-    floor = _floor(noise_scale, bounds, n_samples, noise_floor)
-    transform, mean_square = _whitening(design.second_moment, floor)
+    known = noise_scale, bounds, n_samples
+    transform, mean_square = _whitening(design.second_moment, *known, noise_floor)
     norm = math.sqrt(clipping * max(1.0, mean_square))
     return Coordinates(np.ascontiguousarray(transform), norm, bounds.row_norm)
 
@@ -298,24 +297,19 @@ def centred_coordinates(design, noise_scale, bounds, n_samples, clipping):
         return coordinates_for(design, noise_scale, bounds, n_samples, clipping)
     mean, constant = design.mean[:-1], design.mean[-1]
     moment = design.covariance[:-1, :-1] + design.mean_variance * np.eye(len(mean))
-    floor = _floor(noise_scale, bounds, n_samples, _NOISE_FLOOR)
-    of_columns, mean_square = _whitening(moment, floor)
+    of_columns, mean_square = _whitening(moment, noise_scale, bounds, n_samples)
     transform = np.zeros_like(design.covariance)
     transform[:-1, :-1] = of_columns
     transform[-1] = np.append(-mean @ of_columns, 1.0) / constant
     return Coordinates(transform, math.sqrt(clipping * (mean_square + 1.0)), bounds.row_norm)
 
 
-def _floor(noise_scale, bounds, n_samples, noise_floor):
-    """What is added to second moments before they are whitened."""
-    return max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0]) / n_samples
-
-
-def _whitening(moment, floor):
+def _whitening(moment, noise_scale, bounds, n_samples, noise_floor=_NOISE_FLOOR):
     """A transform of rows of a second moment, and the mean square of such rows."""
+    noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
     values, vectors = eigh(moment)
     values = np.maximum(values, 0.0)
-    floored = values + floor
+    floored = values + noise / n_samples
     return vectors / np.sqrt(floored), float(np.sum(values / floored))
 
 
@@ -435,7 +429,7 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
         data_norm * mean,
         unit * covariance,
         unit**2 * uncertainty,
-        unit * float(columns.mean_variances.mean()),
+        unit * float(columns.mean_uncertainty.mean()),
         unit**2 * hidden,
     )
 

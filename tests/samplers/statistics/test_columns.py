@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import gamma, norm
 
-from skdpbayes.samplers.statistics.design import estimate_columns
+from skdpbayes.samplers.statistics.design import _trace, estimate_columns
 
 
 def squares_of(seen, noise):
@@ -24,19 +25,42 @@ def posterior_means(seen, noise, shape, mean):
 
 
 @pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
-def test_variances_are_posterior_means_under_the_likeliest_gamma_law(rng, shape):
-    truth = 0.02 * rng.gamma(shape, 1.0 / shape, size=100)
-    noise = 0.01
+def test_variances_are_posterior_means_under_gamma_laws_by_their_evidence(rng, shape):
+    truth = 0.005 * rng.gamma(shape, 1.0 / shape, size=100)
+    noise = 0.0025
     seen = truth + noise * rng.normal(size=truth.size)
     found = squares_of(seen, noise)
-    shapes = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-    laws = [posterior_means(seen, noise, each, seen.mean()) for each in shapes]
-    expected, _ = max(laws, key=lambda law: law[1])
-    np.testing.assert_allclose(found, expected, rtol=0.02)
+    shapes = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
+    mean = _trace(seen.sum(), noise * 10.0) / 100.0
+    laws, evidence = zip(
+        *(posterior_means(seen, noise, each, mean) for each in shapes), strict=True
+    )
+    np.testing.assert_allclose(found, softmax(evidence) @ laws, rtol=0.05)
     assert np.mean((found - truth) ** 2) < 0.8 * np.mean((seen - truth) ** 2)
-    # Another shape would be seen.
-    others = [law for law, _ in laws if not np.allclose(law, expected)]
-    assert all(np.abs(found / other - 1.0).max() > 0.05 for other in others)
+    # A law that is no likelier than another would be seen.
+    assert np.abs(found / np.mean(laws, axis=0) - 1.0).max() > 0.05
+
+
+def test_columns_that_noise_hides_are_alike(rng):
+    """Thirty columns of one variance, whose means are alike: both have a level in common."""
+    means, variances = rng.normal(-0.1, 0.02, size=30), np.full(30, 0.003)
+    found = [seen_through_noise(means, variances + means**2, 0.01, rng)[0] for _ in range(40)]
+    errors = np.sqrt(np.mean([(each.variances - variances) ** 2 for each in found]))
+    # A released mean square is off by .01.
+    assert errors < 0.25 * 0.01
+    of_means = np.sqrt(np.mean([(each.means - means) ** 2 for each in found]))
+    assert of_means < 0.9 * math.sqrt(2.0) * 0.01
+
+
+@pytest.mark.parametrize("trace, noise", [(0.3, 1e-9), (0.3, 1e-3), (1.0, 1e-6), (1e-4, 1e-7)])
+def test_the_mean_square_of_rows_is_what_is_seen(trace, noise):
+    assert _trace(trace, noise) == pytest.approx(trace, abs=2.0 * noise)
+
+
+def test_the_mean_square_of_rows_is_a_usual_one_where_noise_hides_it():
+    """It cannot exceed 1, and overstating it costs predictions more than understating it."""
+    found = [_trace(noisy, 1.0) for noisy in (-3.0, 0.0, 3.0)]
+    assert 0.03 < found[0] < found[1] < found[2] < 0.3
 
 
 def test_columns_that_noise_drowns_are_taken_to_vary_as_little_as_most(rng):
@@ -77,7 +101,7 @@ def seen_through_noise(means, squares, noise, rng):
 
 @pytest.mark.daily(1)
 @pytest.mark.parametrize(
-    "value, of_squares, of_means", [(0.05, 0.8, 0.85), (0.35, 0.7, 0.75), (1.0, 0.92, 0.6)]
+    "value, of_squares, of_means", [(0.05, 0.82, 0.85), (0.35, 0.7, 0.75), (1.0, 0.92, 0.6)]
 )
 def test_means_and_mean_squares_of_indicators_say_the_same(rng, value, of_squares, of_means):
     """Root mean squares of errors, relative to those of each alone; and as large as is believed."""
@@ -88,11 +112,12 @@ def test_means_and_mean_squares_of_indicators_say_the_same(rng, value, of_square
         both, noisy = seen_through_noise(means, squares, noise, rng)
         alone = squares_of(squares + noise * rng.normal(size=60), noise)
         errors = (both.squares - squares, alone - squares, both.means - means, noisy - means)
-        doubts = (both.square_variances.mean(), both.mean_variances.mean())
+        errors += (both.variances - squares + means**2,)
+        doubts = (both.mean_uncertainty.mean(), both.uncertainty.mean())
         found.append([*(np.mean(error**2) for error in errors), *doubts])
-    together, alone, mean, naive, *doubts = np.sqrt(np.mean(found, axis=0))
+    together, alone, mean, naive, variance, *doubts = np.sqrt(np.mean(found, axis=0))
     assert together < of_squares * alone and mean < of_means * naive
-    assert doubts == pytest.approx([together, mean], rel=0.5)
+    assert doubts == pytest.approx([mean, variance], rel=0.5)
 
 
 def test_numbers_keep_their_means(rng):
@@ -103,7 +128,7 @@ def test_numbers_keep_their_means(rng):
     # No worse than what was released, if not better.
     assert np.mean((found.means - means) ** 2) < 1.05 * np.mean((noisy - means) ** 2)
     assert np.mean((found.squares - squares) ** 2) < 1.1 * 0.01**2
-    doubts = np.mean((found.means - means) ** 2) / found.mean_variances.mean()
+    doubts = np.mean((found.means - means) ** 2) / found.mean_uncertainty.mean()
     assert 0.5 < doubts < 2.0
 
 
@@ -125,10 +150,11 @@ def test_mean_squares_are_as_exact_as_they_were_released(rng, noise):
     """Where noise is smaller than a cell of the grid, a variance is what is left of two large numbers."""
     means = rng.uniform(0.1, 0.3, size=6)
     squares = means**2 + 0.03**2
-    errors, doubts = [], []
+    errors, of_variances, doubts = [], [], []
     for _ in range(40):
         found, _ = seen_through_noise(means, squares, noise, rng)
         errors.append(np.mean((found.squares - squares) ** 2))
-        doubts.append(found.square_variances.mean())
+        of_variances.append(np.mean((found.variances - squares + means**2) ** 2))
+        doubts.append(found.uncertainty.mean())
     assert np.mean(errors) < 1.3 * noise**2
-    assert np.mean(doubts) == pytest.approx(np.mean(errors), rel=0.3)
+    assert np.mean(doubts) == pytest.approx(np.mean(of_variances), rel=0.3)
