@@ -113,7 +113,10 @@ def estimate_columns(means, squares, of_means, noise):
     variances, of_cells = of_means**2 + spreads[:, None], noise**2 + cells
     logs = -0.5 * (np.log(variances) + off**2 / variances)
     logs -= 0.5 * (np.log(of_cells) + off_squares**2 / of_cells)
-    priors = _log_priors(grid, prior_value)
+    # Masses of gamma laws on a grid that is even in logarithms, a row for each shape.
+    shapes = np.array(_SHAPES)[:, None]
+    priors = gamma.logpdf(grid, shapes, scale=prior_value / shapes) + np.log(grid)
+    priors -= logsumexp(priors, axis=1, keepdims=True)
     logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
     priors = np.exp(priors - priors[0])
@@ -139,7 +142,8 @@ def estimate_columns(means, squares, of_means, noise):
 def _trace(noisy, noise):
     """The mean square of rows, of which 1 is the largest: its posterior mean on a log scale.
 
-    Overstating it costs predictions more than understating it: a level would offset effects that are not there.
+    Overstating it costs predictions more than understating it, as levels would offset effects that are not
+    there.
     """
     ends = np.clip([noisy - _ENDS * noise, noisy + _ENDS * noise], _LEAST_TRACE, 1.0)
     grid = np.linspace(*ends, _N_POINTS)
@@ -168,13 +172,6 @@ def _parts(grid):
         np.tile((_VARIES * roots) ** 2, (len(moved), 1)),
     ]
     return centres, np.concatenate(spreads)
-
-
-def _log_priors(grid, prior_value):
-    """Logarithms of the masses of gamma laws on a grid that is even in logarithms, a row for each shape."""
-    shapes = np.array(_SHAPES)[:, None]
-    logs = gamma.logpdf(grid, shapes, scale=prior_value / shapes) + np.log(grid)
-    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _weights(of_parts):
