@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from skdpbayes.models import LinearModel, Logistic
 from skdpbayes.samplers.statistics import design
 from skdpbayes.samplers.statistics.design import _correlations, _mixture, _shrunk, estimate_design
 
@@ -155,3 +156,42 @@ def test_a_design_is_nearer_to_the_truth_than_what_was_released(rng):
         naive.append(np.sum((released[:-1, :-1] / 1000 - np.outer(mean, mean) - covariance) ** 2))
         assert np.linalg.eigvalsh(design.covariance)[0] > 0
     assert np.mean(errors) < 0.6 * np.mean(naive)
+
+
+def bounds_of(intercept):
+    """Those of labels by six columns."""
+    constant = 0.75 if intercept else 0.0
+    return LinearModel(family=Logistic(), n_features=6, norm=1.5, constant=constant).bounds()
+
+
+def a_design(rng, constant):
+    """Six correlated columns, and a constant."""
+    factor = rng.normal(size=(6, 6)) / 10.0
+    plain = design.Design(rng.uniform(-0.3, 0.3, 6), factor @ factor.T + 0.01 * np.eye(6))
+    return design.with_constant(plain, constant)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e3])
+def test_coordinates_are_centred_and_have_a_constant(rng, noise):
+    """Whatever noise hides of columns, all rows have 1 there, and others have a mean of 0."""
+    found = a_design(rng, 0.75)
+    coordinates = design.centred_coordinates(found, noise, bounds_of(True), 1000, 1.3)
+    rows = rng.multivariate_normal(found.mean[:-1], found.covariance[:-1, :-1], 200)
+    z = np.c_[rows, np.full(200, 0.75)] @ coordinates.transform
+    np.testing.assert_allclose(z[:, -1], 1.0)
+    np.testing.assert_allclose((found.mean @ coordinates.transform)[:-1], 0.0, atol=1e-12)
+    moment = coordinates.transform.T @ found.second_moment @ coordinates.transform
+    np.testing.assert_allclose(moment, np.diag(np.diag(moment)), atol=1e-9)
+    assert coordinates.norm**2 == pytest.approx(1.3 * np.trace(moment))
+    assert np.diag(moment)[:-1].max() <= 1.0 + 1e-9
+    # Without noise rows vary alike, and with much hardly at all.
+    assert np.diag(moment)[0] > 0.5 if noise < 1.0 else np.diag(moment)[:-1].max() < 0.1
+
+
+def test_coordinates_without_an_intercept_are_those_of_second_moments(rng):
+    found = a_design(rng, 0.75)
+    found = design.Design(found.mean[:-1], found.covariance[:-1, :-1])
+    arguments = found, 0.1, bounds_of(False), 1000, 1.3
+    centred, other = design.centred_coordinates(*arguments), design.coordinates_for(*arguments)
+    np.testing.assert_array_equal(centred.transform, other.transform)
+    assert centred.norm == other.norm

@@ -1,0 +1,170 @@
+"""Is a small table, or a small budget, worth a fit? Log losses over that of the base rate.
+
+    python -m benchmarks.classification.base_rate [--repetitions 12] [--designs held_out]
+
+Table "Small tables, small budgets" of docs/benchmarks.rst.
+
+A model that says nothing but the share of a class costs one noisy number, so that a fit should be no worse.
+The default was made on ``made_on``: make_classification's clusters, a third of whose columns matter, over 4
+and clipped to [-1, 1]. Designs of ``held_out`` are others: uniform columns that share a factor, numbers that
+vary by a sixth of their bounds around -.6, and three factors' indicators. ``cancer`` is scikit-learn's table
+with the bounds that its description prints, beside ten steps of clipped gradient descent (clip 1, momentum
+.9, at two rates), the mean of ten such descents for each split.
+
+Printed are mean log losses over that of the share in the rows of the fit, with standard errors, and the
+largest; of ``cancer`` log losses. All are private under replace_one with delta 1e-5.
+"""
+
+import argparse
+import math
+import warnings
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.datasets import make_classification
+from sklearn.metrics import log_loss
+
+from benchmarks.common import allow_seeds, print_heads, with_error
+from benchmarks.peers.tables import load, split
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.privacy import Budget
+
+DELTA = 1e-5
+EPSILONS = (0.03, 0.1, 0.3, 1.0)
+OF_CANCER = (0.3, 1.0, 3.0)
+N_TEST = 4_000
+# Rows, columns, and the share of positive labels.
+CLUSTERS = ((1_500, 40, 0.16), (2_400, 12, 0.12), (5_000, 20, 0.05))
+HELD_OUT = (
+    ("one_factor", 1_200, 25, 0.2),
+    ("narrow", 2_000, 15, 0.3),
+    ("indicators", 4_000, 24, 0.08),
+)
+# Of gradient descent.
+N_STEPS = 10
+RATES = (1.0, 0.3)
+MOMENTUM = 0.9
+N_DESCENTS = 10
+
+
+def clusters(n, n_columns, share, seed):
+    """Rows and labels of one law."""
+    rows, labels = make_classification(
+        n,
+        n_columns,
+        n_informative=n_columns // 3,
+        weights=[1.0 - share],
+        class_sep=0.6,
+        random_state=seed,
+    )
+    return np.clip(rows / 4.0, -1.0, 1.0), labels
+
+
+def held_out(kind, n, n_columns, share, seed):
+    """Rows and labels of a logistic law whose logits have a deviation of about 1.2."""
+    rng = np.random.default_rng(seed)
+    if kind == "one_factor":
+        rows = 0.6 * rng.uniform(-1, 1, (n, 1)) + 0.4 * rng.uniform(-1, 1, (n, n_columns))
+    elif kind == "narrow":
+        rows = np.clip(-0.6 + rng.normal(size=(n, n_columns)) / 6.0, -1.0, 1.0)
+    else:
+        levels = n_columns // 3
+        rows = np.hstack(
+            [np.eye(levels)[rng.choice(levels, n, p=rng.dirichlet(np.ones(levels)))] for _ in "abc"]
+        )
+    logits = rows @ rng.normal(size=n_columns)
+    logits = 1.2 * (logits - logits.mean()) / logits.std()
+    return rows, (rng.random(n) < expit(logits + math.log(share / (1.0 - share)))).astype(int)
+
+
+def excess(rows, labels, epsilon, seed):
+    """The log loss over that of the base rate, on the last rows."""
+    norm = math.sqrt(3.0) if set(np.unique(rows)) == {0.0, 1.0} else math.sqrt(rows.shape[1])
+    model = DPBayesianLogisticRegression(
+        epsilon, delta=DELTA, classes=[0, 1], data_norm=norm, random_state=seed
+    ).fit(rows[:-N_TEST], labels[:-N_TEST])
+    test = labels[-N_TEST:]
+    base = log_loss(test, np.full(N_TEST, labels[:-N_TEST].mean()))
+    return log_loss(test, model.predict_proba(rows[-N_TEST:])) - base
+
+
+def descent(rows, labels, test_rows, epsilon, rate, rng):
+    """Probabilities of a softmax regression by noisy gradients of all rows."""
+    deviation = 2.0 * math.sqrt(N_STEPS) / Budget(epsilon, DELTA).mu
+    ones, eye = np.ones((len(rows), 1)), np.eye(2)
+    rows, test_rows = np.hstack([rows, ones]), np.c_[test_rows, np.ones(len(test_rows))]
+    norms = np.linalg.norm(rows, axis=1)
+    velocity = weights = np.zeros((rows.shape[1], 2))
+    for _ in range(N_STEPS):
+        residuals = softmax(rows @ weights, axis=1) - eye[labels]
+        sizes = norms * np.linalg.norm(residuals, axis=1)
+        gradient = rows.T @ (residuals / np.maximum(sizes, 1.0)[:, None])
+        gradient += deviation * rng.normal(size=weights.shape)
+        velocity = MOMENTUM * velocity - rate * gradient / len(rows)
+        weights = weights + velocity
+    return np.clip(softmax(test_rows @ weights, axis=1), 1e-6, 1.0 - 1e-6)
+
+
+def show(name, epsilon, found):
+    """Print a line."""
+    print(f"| {name} | {epsilon:g} | {with_error(found, 3)} | {max(found):.3f} |", flush=True)
+
+
+def show_cancer(n_repetitions):
+    """Losses of fits and of descents."""
+    table = load("cancer")
+    for epsilon in OF_CANCER:
+        losses = {name: [] for name in ("default", *RATES)}
+        for seed in range(n_repetitions):
+            data = split(table, seed)
+            known = data["X"], data["y"]
+            model = DPBayesianLogisticRegression(
+                epsilon, delta=DELTA, classes=[0, 1], data_norm=data["norm"], random_state=seed
+            ).fit(*known)
+            losses["default"].append(log_loss(data["y_test"], model.predict_proba(data["X_test"])))
+            for rate in RATES:
+                rng = np.random.default_rng(seed)
+                of_noise = [
+                    log_loss(data["y_test"], descent(*known, data["X_test"], epsilon, rate, rng))
+                    for _ in range(N_DESCENTS)
+                ]
+                losses[rate].append(np.mean(of_noise))
+        for name, found in losses.items():
+            title = name if name == "default" else f"descent, rate {name:g}"
+            show(f"cancer, {title}", epsilon, found)
+
+
+def main():
+    """Run the chosen designs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=12)
+    parser.add_argument(
+        "--designs", nargs="+", default=["held_out"], choices=["made_on", "held_out", "cancer"]
+    )
+    arguments = parser.parse_args()
+    seeds = range(arguments.repetitions)
+    print_heads("design | epsilon | log loss | largest")
+    if "made_on" in arguments.designs:
+        for n, n_columns, share in CLUSTERS:
+            for epsilon in EPSILONS:
+                found = [
+                    excess(*clusters(n + N_TEST, n_columns, share, seed), epsilon, seed)
+                    for seed in seeds
+                ]
+                show(f"clusters, {n:,} x {n_columns}", epsilon, found)
+    if "held_out" in arguments.designs:
+        for kind, n, n_columns, share in HELD_OUT:
+            for epsilon in EPSILONS:
+                found = [
+                    excess(*held_out(kind, n + N_TEST, n_columns, share, seed), epsilon, seed)
+                    for seed in seeds
+                ]
+                show(f"{kind}, {n:,} x {n_columns}", epsilon, found)
+    if "cancer" in arguments.designs:
+        show_cancer(arguments.repetitions)
+
+
+if __name__ == "__main__":
+    allow_seeds()
+    warnings.simplefilter("ignore")  # Fits tell that noise hides columns.
+    main()
