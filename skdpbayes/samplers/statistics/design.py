@@ -38,13 +38,15 @@ from .plan import INVISIBLE, half_width
 #     m'_j = m_j + N(0, t^2),      s'_j = s_j + N(0, e^2),      s_j ~ Gamma(shape, usual) on a grid
 #
 #     m_j | s_j  ~  sum_k w_k N(0, k s_j)  +  sum_v w_v N(s_j / v, (s_j / 10 v)^2)
+#                   +  sum_r w_r N(r s_j^(1/2), s_j / 100)
 #
-# The first parts are numbers around zero. The others are indicators: a column that is ``v`` or 0 has
-# a mean of ``s / v``, so that two noisy numbers say the same. Weights ``w`` and the shape are the
-# likeliest ones, which is how a table says whether its columns are one or the other. If most hardly
-# vary, the shape is small, and columns that noise drowns are taken to vary little, too. Each point of
-# the grid stands for a normal law as wide as its cell, so that nothing is lost where noise is
-# smaller.
+# The first parts are numbers around zero. The second are indicators: a column that is ``v`` or 0 has
+# a mean of ``s / v``, so that two noisy numbers say the same. The third are numbers at one side of their
+# bounds: where columns have this in common, those that noise drowns have it, too. Weights ``w`` are the
+# likeliest ones, and shapes count by their evidence, which is how a table says what its columns are. If
+# most hardly vary, the shape is small, and columns that noise drowns are taken to vary little, too; if they
+# vary alike, it is large. Each point of the grid stands for a normal law as wide as its cell, so that
+# nothing is lost where noise is smaller.
 
 
 # Grid for the square of the mean over the mean square of numeric columns.
