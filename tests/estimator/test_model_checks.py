@@ -103,10 +103,10 @@ def test_a_wrong_assumption_is_told_by_its_cause(seed, options, causes):
 RIGHT = {
     "learnt": dict(),
     "large effects, learnt": dict(deviation=4.0),
-    "rare classes, learnt": dict(intercept=-5.5, epsilon=10.0),
+    "rare classes, learnt": dict(intercept=-5.0, epsilon=10.0),
     "a class of a twentieth": dict(intercept=-3.2),
     "rare classes, an intercept that is learnt": dict(
-        intercept=-5.5, prior_scale=1.0, epsilon=10.0
+        intercept=-5.0, prior_scale=1.0, epsilon=10.0
     ),
     "a right prior": dict(prior_scale=1.0),
     "of large effects": dict(deviation=3.0, prior_scale=3.0, fit_intercept=False),
