@@ -147,8 +147,8 @@ def _trace(noisy, noise):
     Overstating it costs predictions more than understating it, as levels would offset effects that are not
     there.
     """
-    ends = np.clip([noisy - _ENDS * noise, noisy + _ENDS * noise], _LEAST_TRACE, 1.0)
-    grid = np.linspace(*ends, _N_POINTS)
+    low, high = np.clip([noisy - _ENDS * noise, noisy + _ENDS * noise], _LEAST_TRACE, 1.0)
+    grid = np.linspace(low, high, _N_POINTS)
     logs = -0.5 * ((grid - noisy) / noise) ** 2 - np.log(grid)
     logs -= 0.5 * (np.log(grid / _USUAL_TRACE) / _LOG_SD_TRACE) ** 2
     return float(np.exp(softmax(logs) @ np.log(grid)))

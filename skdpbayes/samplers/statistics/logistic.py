@@ -502,8 +502,9 @@ class LogisticLikelihood(Likelihood):
     def __init__(self, plan, released, prior_precision):
         super().__init__(plan, released, prior_precision)
         design, noise, n_records = self.design, released.noise, self.n_records
-        known = design, noise, plan.bounds, n_records
-        self.coordinates = centred_coordinates(*known, plan.row_clipping)
+        self.coordinates = centred_coordinates(
+            design, noise, plan.bounds, n_records, plan.row_clipping
+        )
         transform = self.coordinates.transform
         n_blocks, length = self.family.n_blocks, len(transform)
         known = plan.bounds, n_blocks, prior_precision[:length], transform
