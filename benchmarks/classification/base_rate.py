@@ -18,6 +18,7 @@ largest; of ``cancer`` log losses. All are private under replace_one with delta 
 import argparse
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -33,13 +34,21 @@ DELTA = 1e-5
 EPSILONS = (0.03, 0.1, 0.3, 1.0)
 OF_CANCER = (0.3, 1.0, 3.0)
 N_TEST = 4_000
-# Rows, columns, and the share of positive labels.
-CLUSTERS = ((1_500, 40, 0.16), (2_400, 12, 0.12), (5_000, 20, 0.05))
-HELD_OUT = (
-    ("one_factor", 1_200, 25, 0.2),
-    ("narrow", 2_000, 15, 0.3),
-    ("indicators", 4_000, 24, 0.08),
-)
+# Names, rows, columns, and the share of positive labels.
+DESIGNS = {
+    "made_on": (
+        ("clusters", 1_500, 40, 0.16),
+        ("clusters", 2_400, 12, 0.12),
+        ("clusters", 5_000, 20, 0.05),
+    ),
+    "held_out": (
+        ("one_factor", 1_200, 25, 0.2),
+        ("narrow", 2_000, 15, 0.3),
+        ("indicators", 4_000, 24, 0.08),
+    ),
+}
+# Factors of a table of indicators.
+N_FACTORS = 3
 # Of gradient descent.
 N_STEPS = 10
 RATES = (1.0, 0.3)
@@ -47,45 +56,41 @@ MOMENTUM = 0.9
 N_DESCENTS = 10
 
 
-def clusters(n, n_columns, share, seed):
-    """Rows and labels of one law."""
-    rows, labels = make_classification(
-        n,
-        n_columns,
-        n_informative=n_columns // 3,
-        weights=[1.0 - share],
-        class_sep=0.6,
-        random_state=seed,
-    )
-    return np.clip(rows / 4.0, -1.0, 1.0), labels
-
-
-def held_out(kind, n, n_columns, share, seed):
-    """Rows and labels of a logistic law whose logits have a deviation of about 1.2."""
+def a_table(kind, n, n_columns, share, seed):
+    """Rows and labels; but of clusters, logits have a deviation of 1.2."""
     rng = np.random.default_rng(seed)
+    if kind == "clusters":
+        rows, labels = make_classification(
+            n,
+            n_columns,
+            n_informative=n_columns // 3,
+            weights=[1.0 - share],
+            class_sep=0.6,
+            random_state=seed,
+        )
+        return np.clip(rows / 4.0, -1.0, 1.0), labels
     if kind == "one_factor":
         rows = 0.6 * rng.uniform(-1, 1, (n, 1)) + 0.4 * rng.uniform(-1, 1, (n, n_columns))
     elif kind == "narrow":
         rows = np.clip(-0.6 + rng.normal(size=(n, n_columns)) / 6.0, -1.0, 1.0)
     else:
-        levels = n_columns // 3
-        rows = np.hstack(
-            [np.eye(levels)[rng.choice(levels, n, p=rng.dirichlet(np.ones(levels)))] for _ in "abc"]
-        )
+        eye = np.eye(n_columns // N_FACTORS)
+        laws = (rng.dirichlet(np.ones(len(eye))) for _ in range(N_FACTORS))
+        rows = np.hstack([eye[rng.choice(len(eye), n, p=law)] for law in laws])
     logits = rows @ rng.normal(size=n_columns)
     logits = 1.2 * (logits - logits.mean()) / logits.std()
     return rows, (rng.random(n) < expit(logits + math.log(share / (1.0 - share)))).astype(int)
 
 
-def excess(rows, labels, epsilon, seed):
-    """The log loss over that of the base rate, on the last rows."""
-    norm = math.sqrt(3.0) if set(np.unique(rows)) == {0.0, 1.0} else math.sqrt(rows.shape[1])
+def excess(kind, n, n_columns, share, epsilon, seed):
+    """The log loss of a fit to ``n`` rows over that of the base rate, on others."""
+    rows, labels = a_table(kind, n + N_TEST, n_columns, share, seed)
+    n_squares = N_FACTORS if kind == "indicators" else n_columns
     model = DPBayesianLogisticRegression(
-        epsilon, delta=DELTA, classes=[0, 1], data_norm=norm, random_state=seed
-    ).fit(rows[:-N_TEST], labels[:-N_TEST])
-    test = labels[-N_TEST:]
-    base = log_loss(test, np.full(N_TEST, labels[:-N_TEST].mean()))
-    return log_loss(test, model.predict_proba(rows[-N_TEST:])) - base
+        epsilon, delta=DELTA, classes=[0, 1], data_norm=math.sqrt(n_squares), random_state=seed
+    ).fit(rows[:n], labels[:n])
+    base = log_loss(labels[n:], np.full(N_TEST, labels[:n].mean()))
+    return log_loss(labels[n:], model.predict_proba(rows[n:])) - base
 
 
 def descent(rows, labels, test_rows, epsilon, rate, rng):
@@ -138,28 +143,16 @@ def main():
     """Run the chosen designs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=12)
-    parser.add_argument(
-        "--designs", nargs="+", default=["held_out"], choices=["made_on", "held_out", "cancer"]
-    )
+    parser.add_argument("--designs", nargs="+", default=["held_out"], choices=[*DESIGNS, "cancer"])
     arguments = parser.parse_args()
     seeds = range(arguments.repetitions)
     print_heads("design | epsilon | log loss | largest")
-    if "made_on" in arguments.designs:
-        for n, n_columns, share in CLUSTERS:
-            for epsilon in EPSILONS:
-                found = [
-                    excess(*clusters(n + N_TEST, n_columns, share, seed), epsilon, seed)
-                    for seed in seeds
-                ]
-                show(f"clusters, {n:,} x {n_columns}", epsilon, found)
-    if "held_out" in arguments.designs:
-        for kind, n, n_columns, share in HELD_OUT:
-            for epsilon in EPSILONS:
-                found = [
-                    excess(*held_out(kind, n + N_TEST, n_columns, share, seed), epsilon, seed)
-                    for seed in seeds
-                ]
-                show(f"{kind}, {n:,} x {n_columns}", epsilon, found)
+    of_designs = [
+        design for name in DESIGNS if name in arguments.designs for design in DESIGNS[name]
+    ]
+    for (kind, n, n_columns, share), epsilon in product(of_designs, EPSILONS):
+        found = [excess(kind, n, n_columns, share, epsilon, seed) for seed in seeds]
+        show(f"{kind}, {n:,} x {n_columns}", epsilon, found)
     if "cancer" in arguments.designs:
         show_cancer(arguments.repetitions)
 

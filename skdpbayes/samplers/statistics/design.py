@@ -219,7 +219,7 @@ def _density(odds):
 #
 #     W = (A' / n + floor)^(-1/2),    C^2 = r tr(W^T A' W / n),     r the plan's `row_clipping`
 #
-# and, of labels with an intercept, those around the mean that ``A`` tells and the constant.
+# Labels with an intercept have ``z = (W_x^T (x - m), 1)``, ``W_x`` being that of the covariance.
 # The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a
 # direction below it would cost all others, through ``C``, what it says.
 
@@ -281,8 +281,9 @@ class Coordinates:
 
 def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """The `Coordinates` for a `Design`, known through noise of a deviation."""
-    known = noise_scale, bounds, n_samples
-    transform, mean_square = _whitening(design.second_moment, *known, noise_floor)
+    transform, mean_square = _whitening(
+        design.second_moment, noise_scale, bounds, n_samples, noise_floor
+    )
     norm = math.sqrt(clipping * max(1.0, mean_square))
     return Coordinates(np.ascontiguousarray(transform), norm, bounds.row_norm)
 
@@ -413,7 +414,7 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
     deviations = np.sqrt(columns.uncertainty)
     variances = np.maximum(columns.variances, _LEAST_VARIANCE * deviations)
-    variances = np.maximum(variances, _LEAST_OF_SQUARE * mean**2)
+    variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
     # Other columns say nothing of how columns vary together whose variances noise hides.
     doubts = np.minimum(_DOUBT_FACTOR * deviations / variances, 1.0)
