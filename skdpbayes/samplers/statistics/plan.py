@@ -6,10 +6,10 @@
     F_k = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N          with five of them, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`; rows are centred
-where there is an intercept), and weights ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see
-`skdpbayes.models.families`.
-Labels are read once, by ``t``. Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was
-released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
+where there is an intercept), and weights ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two
+classes, see `skdpbayes.models.families`. Labels are read once, by ``t``. Each is a Gaussian mechanism;
+``u_k``, ``W`` and ``C`` follow from what was released before. With ``q = 2`` under replace_one and else 1,
+two tables are at most ``sqrt(q) (R^2 + c^2)``,
 ``q C b_1``, ``q C b_1`` and ``sqrt(q) C^2 b_2`` apart, where ``b_1, b_2`` are 1/2, 1/4 for two classes and
 ``sqrt(1 - 1/K)``, 1/2 for more: positive matrices are at most ``sqrt(2)`` times as far apart as the larger is
 large. No record moves a score and a curvature by that much at once, nor a score where logits are small
