@@ -1,3 +1,3 @@
-"""Coverage of intervals. Page benchmarks: "Wide tables" and "Coverage of intervals: logistic regression";
+"""Coverage of intervals. Page benchmarks_intervals;
 page guide/when_to_trust_an_interval: scales of priors, rare labels, rows that are cut.
 """

@@ -4,7 +4,7 @@
         [--picture coverage.png]
     python -m benchmarks.intervals.coverage --learnt 0.3 1 3 10
 
-First tables of "Coverage of intervals: logistic regression" of docs/benchmarks.rst.
+First tables of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst.
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 

@@ -3,7 +3,7 @@
     python -m benchmarks.intervals.wide --levels 25 --epsilon 1 --seeds 0 1 --samplers noise_aware sghmc
         [--drop-first]
 
-Table "Wide tables" of docs/benchmarks.rst.
+Table "Wide tables" of docs/benchmarks_intervals.rst.
 
 Twenty categorical columns with skewed frequencies of levels, coefficients of deviation 0.7, 50,000 rows.
 Printed are the coverage of 90% intervals and their median widths, for coefficients, for coefficients less the
