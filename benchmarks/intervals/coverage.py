@@ -87,14 +87,16 @@ DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognor
 
 def oracle_width(clf, rows, theta, family):
     """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
-    posterior = clf.released_["posterior"]
-    given, transform = posterior.surrogate, posterior.transform
+    given = clf.released_["posterior"].density
+    transform = given.transform
     score_discrepancy, f = given.score_discrepancy, given.synthetic_design.change(given.start[None])
     onto, shares = score_discrepancy.parts
     away = np.sum((f - score_discrepancy.centre) ** 2 / score_discrepancy.squares)
     of_score = np.mean((f @ onto) ** 2 @ shares + away * score_discrepancy.change)
     moved = rows @ transform
-    weights = np.minimum(1.0, posterior.norm**2 / np.sum(moved**2, axis=1))
+    mean_square = max(1.0, float(given.synthetic_design.mean_squares.sum()))
+    clipping = clf.plan_.row_clipping
+    weights = np.minimum(1.0, clipping * mean_square / np.sum(moved**2, axis=1))
     probabilities = family.inverse_link((rows @ theta.T).T)
     curvature = slope_matrix(family, probabilities, weights, moved)
     noisy = curvature + (given.noise**2 + of_score) * np.eye(len(curvature))

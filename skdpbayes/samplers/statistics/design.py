@@ -18,6 +18,8 @@ diagonal, at large ones it is ``C~``.
 References
 ----------
 .. [1] M. Stephens, "False discovery rates: a new deal", Biostatistics 18(2), 2017.
+.. [2] A. Gelman, "Scaling regression inputs by dividing by two standard deviations", Statistics in Medicine
+   27(15), 2008.
 """
 
 import math
@@ -46,7 +48,7 @@ from .plan import INVISIBLE, half_width
 # likeliest ones, and shapes count by their evidence, which is how a table says what its columns are. If
 # most hardly vary, the shape is small, and columns that noise drowns are taken to vary little, too; if they
 # vary alike, it is large. Each point of the grid stands for a normal law as wide as its cell, so that
-# nothing is lost where noise is smaller.
+# nothing is lost where noise is smaller. Of a number, what indicators vary by says nothing (`Numbers`).
 
 
 # Grid for the square of the mean over the mean square of numeric columns.
@@ -55,6 +57,10 @@ _NUMERIC_GRID = (1e-4, 0.01, 0.1, 1.0)
 _VALUES = np.geomspace(0.01, 1.0, 26)
 # Means over root mean squares of numeric columns that are far from 0.
 _MEANS_OVER_ROOTS = (-0.95, -0.85, -0.7, -0.5, 0.5, 0.7, 0.85, 0.95)
+# Which parts, in this order, are no indicators.
+_IS_NUMBER = np.repeat(
+    [True, False, True], [len(_NUMERIC_GRID), len(_VALUES), len(_MEANS_OVER_ROOTS)]
+)
 # Relative tolerance of both.
 _VARIES = 0.1
 # Shapes of the gamma law of mean squares; 1 is exponential.
@@ -71,10 +77,32 @@ _ENDS = 8.0
 _LEAST_SQUARE = 1e-3
 # Least density of a column.
 _LEAST_DENSITY = 1e-300
+# Share of indicators, and of other columns, of a table, at least.
+_LEAST_OF_KIND = 0.02
 # Dirichlet pseudo-count of the first mixture component.
 _MIXTURE_COUNT = 1.0
 # Number of EM iterations.
 _EM_ITERATIONS = 30
+
+
+class Numbers(NamedTuple):
+    """What columns are if they are no indicators, arrays of shape (n_features,).
+
+    Attributes
+    ----------
+    probability : ndarray
+        Of being none, if as many columns are indicators as are not, and of seeing what is usual.
+    variances, uncertainty : ndarray
+        Posterior means and variances of ``s - m^2`` given that a column is none.
+    usual : float
+        What is usual of them: the mean over columns, that of an indicator being a quarter of its squared
+        value, so that effects for two deviations are as large as for the presence of something [2]_.
+    """
+
+    probability: np.ndarray
+    variances: np.ndarray
+    uncertainty: np.ndarray
+    usual: float
 
 
 class Columns(NamedTuple):
@@ -86,6 +114,7 @@ class Columns(NamedTuple):
         Posterior means of ``m``, ``s`` and ``s - m^2``.
     mean_uncertainty, uncertainty : ndarray
         Posterior variances of ``m`` and of ``s - m^2``.
+    numbers : Numbers
     """
 
     means: np.ndarray
@@ -93,6 +122,7 @@ class Columns(NamedTuple):
     variances: np.ndarray
     mean_uncertainty: np.ndarray
     uncertainty: np.ndarray
+    numbers: Numbers
 
 
 def estimate_columns(means, squares, of_means, noise):
@@ -122,9 +152,9 @@ def estimate_columns(means, squares, of_means, noise):
     logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
     priors = np.exp(priors - priors[0])
-    evidence, weights = zip(*map(_weights, np.moveaxis(joint @ priors.T, 2, 0)), strict=True)
-    shares = softmax(evidence)[:, None, None] * np.array(weights)
-    joint *= np.einsum("spf,sx->pfx", shares, priors)
+    likelihood = np.moveaxis(joint @ priors.T, 2, 0)
+    weights = mixture_weights(likelihood, _MIXTURE_COUNT, _EM_ITERATIONS)
+    of_parts, joint = joint, _posterior(joint, likelihood, weights, priors, np.ones(squares.size))
     share = spreads[:, None] / variances
     values, unknown = centres[:, None] + share * off, of_means**2 * share
     means_of_columns, mean_uncertainty = _mean_and_variance(joint, values, unknown)
@@ -136,9 +166,59 @@ def estimate_columns(means, squares, of_means, noise):
         of_points - values**2 - unknown,
         share * noise**2 + 2.0 * unknown * (2.0 * values**2 + unknown),
     )
-    variances, uncertainty = _mean_and_variance(joint, variances, unknown)
     squares = np.sum(joint.sum(axis=0) * of_points, axis=1)
-    return Columns(means_of_columns, squares, variances, mean_uncertainty, uncertainty)
+    # If it is no indicator, what indicators vary by says nothing of a column.
+    share = joint[_IS_NUMBER].sum(axis=(0, 2))
+    weights = weights[:, _IS_NUMBER] / weights[:, _IS_NUMBER].sum(axis=1, keepdims=True)
+    of_numbers = _posterior(of_parts[_IS_NUMBER], likelihood[:, _IS_NUMBER], weights, priors, share)
+    of_numbers = _mean_and_variance(of_numbers, variances[_IS_NUMBER], unknown[_IS_NUMBER])
+    variances, uncertainty = _mean_and_variance(joint, variances, unknown)
+    is_seen = variances**2 / (variances**2 + noise**2)
+    of_values = joint[~_IS_NUMBER].sum(axis=2).T @ _VALUES**2
+    numbers = _numbers(share, *of_numbers, of_values, is_seen)
+    return Columns(means_of_columns, squares, variances, mean_uncertainty, uncertainty, numbers)
+
+
+def _posterior(of_parts, likelihood, weights, priors, counts):
+    """Probabilities of parts and points of every column, shapes of the law counting by their evidence.
+
+    Parameters
+    ----------
+    of_parts : ndarray of shape (n_parts, n_features, n_points)
+        Likelihoods.
+    likelihood : ndarray of shape (n_shapes, n_parts, n_features)
+        The same for every shape, points integrated out.
+    weights : ndarray of shape (n_shapes, n_parts, 1)
+    priors : ndarray of shape (n_shapes, n_points)
+    counts : ndarray of shape (n_features,)
+        How much columns count in the evidence.
+    """
+    densities = _density(weights * likelihood)
+    of_shapes = softmax(np.log(densities) @ counts, axis=0)[..., None] / densities
+    return of_parts * np.einsum("spf,sx->pfx", of_shapes * weights, priors)
+
+
+def _numbers(share, variances, uncertainty, squares, is_seen):
+    """The `Numbers` of a table.
+
+    Parameters
+    ----------
+    share : ndarray of shape (n_features,)
+        Probabilities of being one.
+    variances, uncertainty : ndarray of shape (n_features,)
+    squares : ndarray of shape (n_features,)
+        Means of the squared value of an indicator, 0 if a column is none.
+    is_seen : ndarray of shape (n_features,)
+        Whether noise leaves how much a column varies, between 0 and 1.
+    """
+    of_columns = share * variances + squares / 4.0
+    usual = float(of_columns.mean())
+    # Tables mix both: what others are says little of one of which noise hides what it is.
+    of_table = np.clip(share.mean(), _LEAST_OF_KIND, 1.0 - _LEAST_OF_KIND)
+    odds, others = share * (1.0 - of_table), (1.0 - share) * of_table
+    # Where noise hides what is usual, none is known to be another.
+    probability = odds / (odds + others) * (of_columns @ is_seen) / of_columns.sum()
+    return Numbers(probability, variances, uncertainty, usual)
 
 
 def _trace(noisy, noise):
@@ -176,43 +256,31 @@ def _parts(grid):
     return centres, np.concatenate(spreads)
 
 
-def _weights(of_parts):
-    """(log evidence, the likeliest weights of parts over the density of every column).
-
-    Parameters
-    ----------
-    of_parts : ndarray of shape (n_parts, n_features)
-        Likelihoods.
-    """
-    weights = mixture_weights(of_parts, _MIXTURE_COUNT, _EM_ITERATIONS)
-    density = _density(weights * of_parts)
-    return np.log(density).sum(), weights / density
-
-
 def mixture_weights(likelihood, worth, rounds):
-    """The likeliest weights of the parts of a mixture, of shape (n_parts, 1).
+    """The likeliest weights of the parts of a mixture, of shape (..., n_parts, 1).
 
     Parameters
     ----------
-    likelihood : ndarray of shape (n_parts, n)
+    likelihood : ndarray of shape (..., n_parts, n)
         Of each number under each part.
     worth : float
         How many numbers the first part is worth beforehand.
     rounds : int
         Of expectation and maximisation.
     """
-    weights = np.full((len(likelihood), 1), 1.0 / len(likelihood))
+    n_parts = likelihood.shape[-2]
+    weights = np.full((*likelihood.shape[:-2], n_parts, 1), 1.0 / n_parts)
     for _ in range(rounds):
         odds = weights * likelihood
-        weights = (odds / _density(odds)).sum(axis=1, keepdims=True)
-        weights[0] += worth
-        weights /= weights.sum()
+        weights = (odds / _density(odds)).sum(axis=-1, keepdims=True)
+        weights[..., 0, :] += worth
+        weights /= weights.sum(axis=-2, keepdims=True)
     return weights
 
 
 def _density(odds):
-    """Their sums; that of a column that is far larger than others may be no double for some shape."""
-    return np.maximum(odds.sum(axis=0), _LEAST_DENSITY)
+    """Sums over parts; that of a column that is far larger than others may be no double for some shape."""
+    return np.maximum(odds.sum(axis=-2, keepdims=True), _LEAST_DENSITY)
 
 
 # Coordinates ``theta = W u`` in which rows say about as much in all directions.
@@ -316,12 +384,12 @@ def _whitening(moment, noise_scale, bounds, n_samples, noise_floor=_NOISE_FLOOR)
 # Grid of prior variances for correlations.
 _CORRELATION_VARIANCES = np.geomspace(1e-5, 1.0, 9)[:, None]
 # Exponents of the shrinkage of correlations with columns' variances.
-_POWERS = (0.0, 0.5, 1.0)
+_POWERS = np.array([0.0, 0.5, 1.0])[:, None, None]
 # Dirichlet pseudo-count of the least prior variance.
 _LEAST_VARIANCE_COUNT = 3.0
 # Prior variance of correlations of columns that hardly vary where noise hides how much, whatever others have.
 _HIDDEN_CORRELATION_VARIANCE = 0.25
-# Variance of such columns, over the mean one, at most.
+# Variance of such columns, over the usual one, at most.
 _SMALL_VARIANCE = 0.5
 # Columns are hidden from this inverse of the relative deviation of a variance on, and partly before.
 _DOUBT_FACTOR = 2.0
@@ -361,6 +429,8 @@ class Design:
         Those of the mean.
     hidden : ndarray of shape (length, length)
         Those of covariances of columns that hardly vary, of which other columns say nothing; 0 elsewhere.
+    numbers : Numbers or None
+        What columns are if they are no indicators; None if that is not known.
     """
 
     mean: np.ndarray
@@ -368,6 +438,7 @@ class Design:
     uncertainty: np.ndarray | float = 0.0
     mean_variance: float = 0.0
     hidden: np.ndarray | float = 0.0
+    numbers: Numbers | None = None
 
     @property
     def second_moment(self):
@@ -418,8 +489,9 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
     # Other columns say nothing of how columns vary together whose variances noise hides.
     doubts = np.minimum(_DOUBT_FACTOR * deviations / variances, 1.0)
-    is_small = variances + deviations < _SMALL_VARIANCE * variances.mean()
-    units = variances * np.where(is_small, doubts, 0.0) ** 2
+    numbers = columns.numbers
+    is_small = variances < _SMALL_VARIANCE * numbers.usual
+    units = (variances + deviations) * np.where(is_small, doubts, 0.0) ** 2
     hidden = _HIDDEN_CORRELATION_VARIANCE * np.outer(units, units)
     np.fill_diagonal(hidden, 0.0)
     hidden *= noise**2 / np.maximum(2.0 * hidden + noise**2, 1e-300)
@@ -431,6 +503,11 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
         unit**2 * uncertainty,
         unit * float(columns.mean_uncertainty.mean()),
         unit**2 * hidden,
+        numbers._replace(
+            variances=unit * numbers.variances,
+            uncertainty=unit**2 * numbers.uncertainty,
+            usual=unit * numbers.usual,
+        ),
     )
 
 
@@ -586,7 +663,7 @@ def with_constant(design, constant):
     covariance = np.pad(design.covariance, (0, 1))
     hidden = np.pad(np.broadcast_to(design.hidden, design.covariance.shape), (0, 1))
     mean = np.append(design.mean, constant)
-    return Design(mean, covariance, uncertainty, design.mean_variance, hidden)
+    return Design(mean, covariance, uncertainty, design.mean_variance, hidden, design.numbers)
 
 
 def _shrunk(noisy, noise, variances):
@@ -622,8 +699,8 @@ def _correlations(noisy, units, half):
     pairs = np.triu_indices(length, 1)
     unit = units[pairs]
     rare, r, noise = unit / units.max(), noisy[pairs] / unit, half / unit**2
-    laws = (_mixture(r, _CORRELATION_VARIANCES * rare ** (2.0 * power), noise) for power in _POWERS)
-    _, mean[pairs], posterior_variance[pairs] = max(laws, key=lambda law: law[0])
+    evidence, *laws = _mixture(r, _CORRELATION_VARIANCES * rare ** (2.0 * _POWERS), noise)
+    mean[pairs], posterior_variance[pairs] = np.array(laws)[:, np.argmax(evidence)]
     # The other half is still zero.
     return mean + np.triu(mean, 1).T, posterior_variance + posterior_variance.T
 
@@ -635,27 +712,28 @@ def _mixture(r, prior, noise):
     ----------
     r, noise : ndarray of shape (n,)
         What was seen of them, and variances of its noise.
-    prior : ndarray of shape (n_parts, n)
-        Variances of the numbers around 0.
+    prior : ndarray of shape (..., n_parts, n)
+        Variances of the numbers around 0, of one mixture or several.
 
     Returns
     -------
-    evidence : float
+    evidence : ndarray of shape (...,)
         Logarithm of the density of ``r``, up to a constant.
-    means, variances : ndarray of shape (n,)
+    means, variances : ndarray of shape (..., n)
         Of the numbers given ``r``.
     """
     variances = prior + noise
     logs = -0.5 * (np.log(variances) + r**2 / variances)
-    top = logs.max(axis=0)
+    top = logs.max(axis=-2, keepdims=True)
     likelihood = np.exp(logs - top)
     odds = mixture_weights(likelihood, _LEAST_VARIANCE_COUNT, _WEIGHT_ITERATIONS) * likelihood
-    density = odds.sum(axis=0)
+    density = odds.sum(axis=-2, keepdims=True)
     odds /= density
     share = prior / variances
-    means = np.sum(odds * share, axis=0) * r
-    posterior_variances = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
-    return np.sum(np.log(density) + top), means, posterior_variances
+    means = np.sum(odds * share, axis=-2, keepdims=True) * r
+    posterior_variances = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=-2)
+    evidence = np.sum(np.log(density) + top, axis=(-2, -1))
+    return evidence, means[..., 0, :], posterior_variances
 
 
 def variance_component(squares, known, units, prior_value, worth, limits):

@@ -16,9 +16,10 @@ rate.
 Public bounds may be far wider than what a column uses, and effects are then of one size for a deviation
 of a column, ``s_j``, rather than for a unit. Which of both, and ``s_j``, is not known (`unusual_columns`):
 
-    theta_j | tau, c_j  ~  N(0, (tau c_j)^2 / p_j),        c_j = 1 or, as probably, usual s / s_j
+    theta_j | tau, c_j  ~  N(0, (tau c_j)^2 / p_j),        c_j = 1 or, more probably, usual s / s_j
 
-with ``c_j`` on a grid, too, for columns that surely vary less or more than is usual (`ColumnScales`).
+with ``c_j`` on a grid, too, for columns that may vary less or more than is usual and may be no indicators
+(`ColumnScales`). Where noise hides ``s_j``, effects may be as large as small deviations allow.
 
 Intervals have to cover effects that are large; predictions are of tables in which most are not. So draws of
 ``u`` have weights in predictions, as if the law of scales were another one, ``v``, most of which is narrower:
@@ -53,11 +54,11 @@ _PRODUCT_LOGS = np.arange(
     _LOGS[0] + _FACTOR_LOGS[0], _LOGS[-1] + _FACTOR_LOGS[-1] + 0.5 * _LOG_STEP, _LOG_STEP
 )
 # Probability that effects are of one size for a deviation of a column.
-_PER_DEVIATION = 0.5
-# Ratio of a column's variance to the usual one, or its inverse, below which it has a factor, and by how many
-# deviations.
+_PER_DEVIATION = 0.75
+# Columns have a factor if this or less is the ratio of their variance to the usual one, or its inverse, with
+# a probability that makes a difference.
 _UNUSUAL_RATIO = 0.5
-_SURE_DEVIATIONS = 2.0
+_LEAST_PROBABILITY = 0.05
 # Least shape of the gamma law of a variance.
 _LEAST_SHAPE = 0.5
 # Least variance of a column, relative to the usual one, and the least that is not known of it, relative
@@ -414,8 +415,8 @@ def prior_of(bounds, n_blocks, precisions, transform, design=None):
     """
     n_columns = len(transform) - (bounds.constant > 0)
     chosen, weights = np.zeros(0, dtype=int), np.empty((0, 0))
-    if design is not None and bounds.learns_scales[0]:
-        chosen, weights = unusual_columns(design, n_columns)
+    if design is not None and design.numbers is not None and bounds.learns_scales[0]:
+        chosen, weights = unusual_columns(design.numbers)
     parts = [np.setdiff1d(np.arange(n_columns), chosen)]
     if bounds.constant:
         parts.append(np.array([n_columns]))
@@ -437,17 +438,15 @@ def prior_of(bounds, n_blocks, precisions, transform, design=None):
     return Prior(tuple(groups), columns)
 
 
-def unusual_columns(design, n_columns):
-    """Columns, no indicators, that surely vary less or more than is usual, and the law of their factors.
+def unusual_columns(numbers):
+    """Columns that may vary less or more than is usual, and the law of their factors.
 
-    A column's variance follows a gamma law with the mean and the variance that a release leaves. The usual
-    variance is the mean one.
+    Effects of indicators, of which rare ones hardly vary, are of one size for a unit. The variance of a
+    number follows a gamma law with the mean and the variance that a release leaves.
 
     Parameters
     ----------
-    design : Design
-        Of ``n_columns`` and possibly a constant.
-    n_columns : int
+    numbers : Numbers
 
     Returns
     -------
@@ -455,30 +454,22 @@ def unusual_columns(design, n_columns):
     weights : ndarray of shape (m, n_factors)
         Logarithms of probabilities.
     """
-    variances = np.diag(design.covariance)[:n_columns]
-    unknown = np.diag(np.broadcast_to(design.uncertainty, design.covariance.shape))[:n_columns]
-    usual = max(float(variances.mean()), 1e-300)
-    variances = np.maximum(variances, _LEAST_VARIANCE * usual)
-    unknown = np.maximum(unknown, _LEAST_UNKNOWN_VARIANCE * variances**2)
-    margin = _SURE_DEVIATIONS * np.sqrt(unknown)
-    is_unusual = variances + margin < _UNUSUAL_RATIO * usual
-    is_unusual |= variances - margin > usual / _UNUSUAL_RATIO
-    # The effects of indicators, of which rare ones hardly vary, are of one size for a unit.
-    means = np.abs(design.mean[:n_columns])
-    squares = variances + means**2
-    margin = np.sqrt(margin**2 + _SURE_DEVIATIONS**2 * design.mean_variance)
-    may_indicate = (np.abs(squares - means) < margin) | (np.abs(squares - 1.0) < margin)
-    (chosen,) = np.nonzero(is_unusual & ~may_indicate)
+    variances = np.maximum(numbers.variances, _LEAST_VARIANCE * numbers.usual)
+    unknown = np.maximum(numbers.uncertainty, _LEAST_UNKNOWN_VARIANCE * variances**2)
     shapes = np.maximum(variances**2 / unknown, _LEAST_SHAPE)
     laws = gamma(shapes, scale=variances / shapes)
     half = 0.5 * _FACTOR_STEP * _LOG_STEP
-    ends = usual * np.exp(-2.0 * np.append(_FACTOR_LOGS - half, _FACTOR_LOGS[-1] + half))
+    ends = np.exp(-2.0 * np.append(_FACTOR_LOGS - half, _FACTOR_LOGS[-1] + half))
     ends[0], ends[-1] = np.inf, 0.0
-    below = laws.cdf(ends[:, None])[:, chosen].T
-    probabilities = _PER_DEVIATION * np.maximum(below[:, :-1] - below[:, 1:], 0.0)
-    probabilities[:, _N_SMALL_FACTORS] += 1.0 - _PER_DEVIATION
+    below = laws.cdf(numbers.usual * ends[:, None]).T
+    per_deviation = (_PER_DEVIATION * numbers.probability)[:, None]
+    probabilities = per_deviation * np.maximum(below[:, :-1] - below[:, 1:], 0.0)
+    probabilities[:, _N_SMALL_FACTORS] += 1.0 - per_deviation[:, 0]
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    unusual = laws.cdf(_UNUSUAL_RATIO * numbers.usual) + laws.sf(numbers.usual / _UNUSUAL_RATIO)
+    (chosen,) = np.nonzero(per_deviation[:, 0] * unusual > _LEAST_PROBABILITY)
     with np.errstate(divide="ignore"):
-        return chosen, np.log(probabilities / probabilities.sum(axis=1, keepdims=True))
+        return chosen, np.log(probabilities[chosen])
 
 
 def growth_of(constant, n_blocks, transform):

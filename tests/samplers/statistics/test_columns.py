@@ -140,7 +140,8 @@ def test_one_column_that_is_far_larger_than_all_others_is_no_trouble(rng, length
     squares = np.full(length, 1e-5)
     squares[0] = 0.9
     found, _ = seen_through_noise(np.sqrt(0.1 * squares), squares, noise, rng)
-    assert all(np.isfinite(part).all() for part in found) and (found.squares > 0).all()
+    arrays = [*found[:-1], *found.numbers]
+    assert all(np.isfinite(part).all() for part in arrays) and (found.squares > 0).all()
     if noise < 0.1:
         assert found.squares[0] == pytest.approx(0.9, abs=4.0 * noise + 1e-9)
 
@@ -158,3 +159,30 @@ def test_mean_squares_are_as_exact_as_they_were_released(rng, noise):
         doubts.append(found.uncertainty.mean())
     assert np.mean(errors) < 1.3 * noise**2
     assert np.mean(doubts) == pytest.approx(np.mean(of_variances), rel=0.3)
+
+
+def a_mixed_table(rng, noise, n_hidden=2, deviation=0.03):
+    """Numbers that use their bounds, those that hardly vary, and indicators, through noise."""
+    numbers = np.full(5, 0.05)
+    hidden = np.full(n_hidden, deviation**2)
+    ones = 0.3 * rng.uniform(0.1, 0.5, size=10)
+    means = np.concatenate([np.zeros(5 + n_hidden), ones])
+    squares = np.concatenate([numbers, hidden, 0.3 * ones])
+    return seen_through_noise(means, squares, noise, rng)[0].numbers
+
+
+def test_what_indicators_vary_by_says_nothing_of_numbers(rng):
+    """Numbers that noise hides may vary far less than all that is seen."""
+    seen = a_mixed_table(rng, 0.0005).probability
+    assert (seen[:5] > 0.9).all() and (seen[-10:] < 0.1).all()
+    found = [a_mixed_table(rng, 0.004) for _ in range(20)]
+    hidden = np.array([each.probability[5:7] for each in found])
+    assert 0.3 < hidden.mean() < 0.9
+    lows = [each.variances[5:7] - 2.0 * np.sqrt(each.uncertainty[5:7]) for each in found]
+    assert np.mean(np.array(lows) < 0.03**2) > 0.9
+
+
+def test_the_usual_variance_is_that_of_two_deviations_for_an_indicator(rng):
+    """Five numbers with .05, two with .03^2, and ten indicators of the value .3."""
+    usual = np.mean([a_mixed_table(rng, 0.0005).usual for _ in range(5)])
+    assert usual == pytest.approx((5 * 0.05 + 2 * 0.03**2 + 10 * 0.3**2 / 4.0) / 17, rel=0.05)

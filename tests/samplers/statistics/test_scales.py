@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import gamma, multivariate_normal, norm
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.models import LinearModel, Logistic, Softmax, TargetBounds
 from skdpbayes.samplers.statistics import prior as module
-from skdpbayes.samplers.statistics.design import Design
+from skdpbayes.samplers.statistics.design import Design, Numbers
 from skdpbayes.samplers.statistics.prior import (
     Group,
     Prior,
@@ -257,8 +257,9 @@ def test_without_information_an_intercept_has_its_own():
     np.testing.assert_allclose(draws.std(axis=0), [0.3, 0.3, 0.3, 3.0], rtol=0.08)
 
 
-def test_without_information_draws_have_the_law_of_an_unknown_scale():
+def test_without_information_draws_have_the_law_of_an_unknown_scale(monkeypatch):
     """Products of normal numbers, and of one scale with a law of two halves around 1.2."""
+    monkeypatch.setattr(module, "_PER_DEVIATION", 0.0)
     draws = draws_of_nothing(intercept_prior_scale=1.25) / 2.5
     rng = np.random.default_rng(1)
     logs = np.abs(rng.normal(size=200_000))
@@ -280,47 +281,66 @@ def test_without_information_draws_have_the_law_of_an_unknown_scale():
 VARIANCES = np.array([0.1, 0.002, 0.12, 0.6, 0.1])
 
 
-def a_design(deviation=0.01, variances=VARIANCES, mean=0.4):
-    """Columns and a constant, whose variances are known up to a deviation, relative to them or to 0.1."""
+def numbers_of(deviation=0.01, variances=VARIANCES, probability=1.0):
+    """Columns whose variances are known up to a deviation, relative to them or to 0.1."""
     unknown = (deviation * np.maximum(variances, 0.1)) ** 2
-    covariance = np.diag(np.append(variances, 0.0))
-    mean = np.append(np.full(variances.size, mean), 0.5)
-    return Design(mean, covariance, np.diag(np.append(unknown, 0.0)))
+    return Numbers(np.full(variances.size, probability), variances, unknown, 0.1)
 
 
-def prior_of_columns(rng, n_blocks=2, design=None):
+def a_design(numbers):
+    """The same, and a constant."""
+    n = numbers.variances.size
+    covariance = np.diag(np.append(numbers.variances, 0.0))
+    mean = np.append(np.full(n, 0.4), 0.5)
+    return Design(mean, covariance, numbers=numbers)
+
+
+def prior_of_columns(rng, n_blocks=2, numbers=None):
     """The prior of a table, in other coordinates, and these."""
     bounds = TargetBounds(4, 1.0, 0.25, (1.0, 1.0), constant=0.5, learns_scales=(True, True))
     transform, precisions = rng.normal(size=(6, 6)), np.full(6, 4.0)
-    design = a_design() if design is None else design
+    design = a_design(numbers_of() if numbers is None else numbers)
     return prior_of(bounds, n_blocks, precisions, transform, design), transform
 
 
-def test_columns_that_surely_vary_less_or_more_have_scales_of_their_own(rng):
+def test_columns_that_vary_less_or_more_have_scales_of_their_own(rng):
     prior, _ = prior_of_columns(rng)
     np.testing.assert_array_equal(prior.columns.chosen, [1, 3])
-    usual = VARIANCES.mean()
     for variance, law in zip(VARIANCES[[1, 3]], np.exp(prior.columns.weights), strict=True):
         assert law.sum() == pytest.approx(1.0)
-        # As probably one for a unit as one for a deviation.
-        assert law[5] == pytest.approx(0.5, abs=0.01)
+        # One for a deviation is three times as probable as one for a unit.
+        assert law[5] == pytest.approx(0.25, abs=0.01)
         off = np.delete(law, 5) / (1.0 - law[5])
         mean = off @ np.delete(module._FACTOR_LOGS, 5)
-        assert mean == pytest.approx(0.5 * np.log(usual / variance), abs=0.25)
+        assert mean == pytest.approx(0.5 * np.log(0.1 / variance), abs=0.25)
 
 
-@pytest.mark.parametrize("deviation, variances", [(1.0, VARIANCES), (0.1, np.full(5, 0.1))])
-def test_others_are_those_that_noise_hides_and_those_that_vary_alike(rng, deviation, variances):
-    design = a_design(deviation, variances)
-    assert unusual_columns(design, 5)[0].size == 0
-    assert prior_of_columns(rng, design=design)[0].columns is None
+def test_columns_that_vary_alike_have_none(rng):
+    alike = numbers_of(0.1, np.full(5, 0.1))
+    assert unusual_columns(alike)[0].size == 0
+    assert prior_of_columns(rng, numbers=alike)[0].columns is None
 
 
-@pytest.mark.parametrize("mean, indicator", [(0.002, 1), (0.9995, 1), (-0.9995, 1)])
-def test_what_may_be_an_indicator_of_a_rare_event_has_none(mean, indicator):
-    """Their moments are those of 0 and 1, or of -1 and 1."""
-    assert indicator not in unusual_columns(a_design(mean=mean), 5)[0]
-    assert indicator in unusual_columns(a_design(mean=0.3), 5)[0]
+def test_effects_of_columns_that_noise_hides_may_be_large(rng):
+    """The law of a factor is that of the usual deviation over one that may be far less than is seen."""
+    variances = np.append(VARIANCES[:4], 0.02)
+    seen, hidden = (numbers_of(deviation, variances) for deviation in (0.02, 0.3))
+    of_seen, of_hidden = (np.exp(unusual_columns(each)[1][-1]) for each in (seen, hidden))
+    far = np.flatnonzero(np.exp(module._FACTOR_LOGS) > 5.0)
+    assert of_seen[far].sum() < 0.01
+    edge = module._FACTOR_LOGS[far[0]] - 0.5 * (module._FACTOR_LOGS[1] - module._FACTOR_LOGS[0])
+    # A gamma law of mean .02 and deviation .03, but for a shape of .5 at least.
+    smaller = gamma.cdf(hidden.usual * np.exp(-2.0 * edge), 0.5, scale=0.04)
+    assert of_hidden[far].sum() == pytest.approx(0.75 * smaller, rel=1e-6) and smaller > 0.2
+
+
+def test_what_may_be_an_indicator_keeps_the_scale_of_others(rng):
+    """As far as it may be one: rare ones hardly vary, and have effects of one size for a unit."""
+    for probability in (0.0, 0.2, 1.0):
+        chosen, law = unusual_columns(numbers_of(probability=probability))
+        assert (1 in chosen) == (probability > 0.0)
+        if chosen.size:
+            assert np.exp(law[0, 5]) == pytest.approx(1.0 - 0.75 * probability, abs=0.01)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])

@@ -62,6 +62,6 @@ def test_intervals_cover_effects_of_columns_that_hardly_vary(kind):
 @pytest.mark.nightly
 def test_they_do_not_if_columns_have_one_scale(monkeypatch):
     """And if how two columns vary together is believed to be known by what indicators do."""
-    monkeypatch.setattr(prior, "_SURE_DEVIATIONS", np.inf)
+    monkeypatch.setattr(prior, "_PER_DEVIATION", 0.0)
     monkeypatch.setattr(design, "_HIDDEN_CORRELATION_VARIANCE", 0.0)
     assert coverage("labels")[0] < 0.7
