@@ -58,7 +58,7 @@ _PER_DEVIATION = 0.75
 # Columns have a factor if this or less is the ratio of their variance to the usual one, or its inverse, with
 # a probability that makes a difference.
 _UNUSUAL_RATIO = 0.5
-_LEAST_PROBABILITY = 0.05
+_LEAST_PROBABILITY = 0.2
 # Least shape of the gamma law of a variance.
 _LEAST_SHAPE = 0.5
 # Least variance of a column, relative to the usual one, and the least that is not known of it, relative
