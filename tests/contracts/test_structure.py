@@ -698,19 +698,22 @@ runs = {
 counts = {}
 for name, run in runs.items():
     run()
-    seen = set()
-    def notice(frame, event, argument):
-        if event == "call" and frame.f_code.co_filename.startswith(ROOT):
-            seen.add((frame.f_code.co_filename, frame.f_code.co_qualname))
-    sys.setprofile(notice)
-    run()
-    sys.setprofile(None)
-    counts[name] = len({file for file, _ in seen}), len(seen)
+    found = []
+    for _ in range(6):  # What warns, or has a prior of its own, depends on noise.
+        seen = set()
+        def notice(frame, event, argument):
+            if event == "call" and frame.f_code.co_filename.startswith(ROOT):
+                seen.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+        sys.setprofile(notice)
+        run()
+        sys.setprofile(None)
+        found.append((len({file for file, _ in seen}), len(seen)))
+    counts[name] = min(found)
 assert "skdpbayes.samplers.metropolis" not in sys.modules  # Loaded when asked for.
 print(json.dumps(counts))
 """
 # Files and functions of the package that are run through; lower these where code allows it.
-MOST_RUN = {"fit": (50, 444), "ridge": (49, 480), "pipeline": (63, 712), "predict_proba": (10, 42)}
+MOST_RUN = {"fit": (50, 443), "ridge": (49, 464), "pipeline": (63, 710), "predict_proba": (10, 42)}
 
 
 def test_a_fit_runs_through_few_files():

@@ -171,11 +171,11 @@ def estimate_columns(means, squares, of_means, noise):
     share = joint[_IS_NUMBER].sum(axis=(0, 2))
     weights = weights[:, _IS_NUMBER] / weights[:, _IS_NUMBER].sum(axis=1, keepdims=True)
     of_numbers = _posterior(of_parts[_IS_NUMBER], likelihood[:, _IS_NUMBER], weights, priors, share)
-    of_numbers = _mean_and_variance(of_numbers, variances[_IS_NUMBER], unknown[_IS_NUMBER])
+    known, doubts = _mean_and_variance(of_numbers, variances[_IS_NUMBER], unknown[_IS_NUMBER])
     variances, uncertainty = _mean_and_variance(joint, variances, unknown)
     is_seen = variances**4 / (variances**4 + (INVISIBLE * noise) ** 4)
     of_values = joint[~_IS_NUMBER].sum(axis=2).T @ _VALUES**2
-    numbers = _numbers(share, *of_numbers, of_values, is_seen)
+    numbers = _numbers(share, known, doubts, of_values, is_seen)
     return Columns(means_of_columns, squares, variances, mean_uncertainty, uncertainty, numbers)
 
 
