@@ -230,7 +230,10 @@ class Metric(NamedTuple):
 
     def adapted(self, points, scales):
         """A metric in which points of chains, given their scales, have variances of one."""
-        variances = solve(self.basis, (points - points.mean(axis=0)).T).var(axis=1)
+        # Relative to each coordinate's own unit: rounding does not pass from a large one to a small one.
+        units = np.max(np.abs(self.basis), axis=1, keepdims=True)
+        away = (points - points.mean(axis=0)).T
+        variances = solve(self.basis / units, away / units).var(axis=1)
         of_prior = np.mean(scales**-2.0, axis=0) @ self.prior
         likelihood = np.maximum(1.0 / variances - of_prior, _LEAST_LIKELIHOOD_SHARE)
         ends = self.likelihood / _LARGEST_ADAPTATION, self.likelihood * _LARGEST_ADAPTATION
