@@ -400,7 +400,7 @@ def test_skewed_errors_are_told_and_heavy_tails_are_not():
     for of_noise in ((0.5, 0.3, 2.0), (0.03, 0.001, 2.0)):
         assert skewed_errors({"asymmetry": of_noise}) == ()
     rng = np.random.default_rng(2)
-    X = rng.uniform(-1.0, 1.0, size=(10_000, 2))
+    X = rng.uniform(-1.0, 1.0, size=(20_000, 2))
     for errors, is_skewed in (
         (rng.standard_t(3, len(X)), False),
         (rng.gamma(1.0, 1.5, len(X)) * (1.5 + X[:, 0]), True),

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import log_ndtr, softmax
 
 from ..._linalg import eigh, inv, solve
-from .design import variance_component
 
 # The law of several noisy sums, in which what is not known of a symmetric matrix is integrated out.
 #
@@ -149,12 +148,14 @@ def positive_inverse(matrices):
 
 # What is believed of the rows' weighted second moment, given two releases of it.
 #
-#     F / n = G + X + noise,     X_ij ~ N(0, U_ij + k^2 g_i g_j / length),     G = diag(g) as the first has it
+#     F / n = G + X + noise,     X_ij ~ N(0, U_ij + (k^2 g_i g_j + c^2 g^2) / length),     G = diag(g)
 #
-# in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is
-# positive. ``k`` is learnt, and is usually larger where noise in the first hides which columns vary
-# together. Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance
-# ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
+# in whitened coordinates, ``G`` being what the first has there, ``g`` the mean of ``g_i``, and ``U`` what it
+# leaves unknown. Where noise in the first hides nearly all, rows may vary most along few directions that
+# ``G`` knows nothing of: ``c`` may be of any size. It and ``k`` are integrated out, so that entries are the
+# less sure the less is known of both. Coordinates are turned into the eigenvectors of the posterior mean.
+# Noise, of a variance ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about
+# [1]_,
 #
 #     l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
 #
@@ -167,15 +168,14 @@ def positive_inverse(matrices):
 #    matrices", IEEE Transactions on Information Theory 62(12), 2016.
 
 
-# Prior value of ``k^2``.
+# Prior median of ``k^2``.
 _PRIOR_SQUARED_SIZE = 0.04
-# Number of entries that the prior value is worth.
-_PRIOR_N_ENTRIES = 4.0
-# Limits of ``k^2``.
-_SQUARED_SIZE_LIMITS = (0.0004, 4.0)
-# Prior value where noise in the first release hides which columns vary together: a few directions may have
-# most of the variance.
-_PRIOR_SQUARED_SIZE_IF_HIDDEN = 0.3
+# Prior deviation of ``log k^2``.
+_PRIOR_LOG_SD_SQUARED_SIZE = 2.0
+# Grid for ``k^2``.
+_SQUARED_SIZES = np.geomspace(0.0004, 4.0, 9)
+# Grid for ``c^2``, a priori as likely on any scale.
+_COMMON_SQUARED_SIZES = np.geomspace(0.001, 1e4, 15)
 # Limits of the share of the first release that weights leave.
 _WEIGHT_SHARE_LIMITS = (0.4, 1.2)
 # Least eigenvalue, relative to the mean.
@@ -224,7 +224,7 @@ class Curvature:
         return float(unknown / np.median(self.values))
 
 
-def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0):
+def combined(design, transform, matrix, noise_scale, n_samples):
     """The `Curvature` given both releases.
 
     Parameters
@@ -238,8 +238,6 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     noise_scale : float
         Deviation of the noise on its diagonal.
     n_samples : float
-    first_noise : float, default=0
-        Deviation of the noise on the diagonal of the first, in the rows' coordinates.
     """
     length = len(matrix)
     before = np.sum(transform * (design.second_moment @ transform), axis=0)
@@ -251,19 +249,11 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
         weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_WEIGHT_SHARE_LIMITS)
     excess = matrix / n_samples - weight_left * np.diag(before)
-    units = np.outer(before, before) / length
-    lengths = np.sum(squares, axis=0)
-    prior_value = _default_variance(
-        0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units
+    share, spread = shares_of_signal(excess, noise, unknown, np.outer(before, before) / length)
+    posterior_mean = weight_left * np.diag(before) + excess * share
+    values, basis, entry_variances = spectrum(
+        posterior_mean, noise * share + excess**2 * spread, share**2 * noise
     )
-    unknown = np.minimum(unknown, length * units)
-    size = variance_component(
-        excess**2, noise + unknown, units, prior_value, _PRIOR_N_ENTRIES, _SQUARED_SIZE_LIMITS
-    )
-    prior = unknown + size * units
-    share = prior / (prior + noise)
-    posterior_mean, noise_seen = weight_left * np.diag(before) + excess * share, share**2 * noise
-    values, basis, entry_variances = spectrum(posterior_mean, noise * share, noise_seen)
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     eigenvectors = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, eigenvectors, values / weight_left)
@@ -278,15 +268,43 @@ def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0)
     )
 
 
-def _default_variance(first_noise, units):
-    """``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
-    hidden = first_noise / (first_noise + _PRIOR_SQUARED_SIZE_IF_HIDDEN * units)
-    off = ~np.eye(len(units), dtype=bool)
-    return (
-        max(_PRIOR_SQUARED_SIZE, _PRIOR_SQUARED_SIZE_IF_HIDDEN * float(hidden[off].mean()))
-        if off.any()
-        else _PRIOR_SQUARED_SIZE
-    )
+def shares_of_signal(excess, noise, unknown, units):
+    """The share of the variance of every entry that is not noise: its posterior mean and variance.
+
+    Parameters
+    ----------
+    excess : ndarray of shape (length, length)
+        ``X`` with noise.
+    noise, unknown, units : ndarray of shape (length, length)
+        Variances of noise, ``U``, and ``g_i g_j / length``.
+
+    Returns
+    -------
+    share, spread : ndarray of shape (length, length)
+    """
+    pairs = np.triu_indices(len(units))
+    known, unit, square, noise = unknown[pairs], units[pairs], excess[pairs] ** 2, noise[pairs]
+    common = _COMMON_SQUARED_SIZES[:, None] * np.mean(np.sqrt(np.diag(units))) ** 2
+
+    def known_given(squared_size):
+        prior = known + squared_size * unit + common
+        return prior / (prior + noise), prior + noise
+
+    logs = [
+        -0.5 * np.sum(np.log(variance) + square / variance, axis=1)
+        for _, variance in map(known_given, _SQUARED_SIZES)
+    ]
+    away = np.log(_SQUARED_SIZES / _PRIOR_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE
+    mean, mean_square = np.zeros((2, square.size))
+    for weights, size in zip(
+        softmax(np.array(logs) - 0.5 * away[:, None] ** 2), _SQUARED_SIZES, strict=True
+    ):
+        share, _ = known_given(size)
+        mean += weights @ share
+        mean_square += weights @ share**2
+    whole = np.empty((2, *units.shape))
+    whole[:, pairs[0], pairs[1]] = whole[:, pairs[1], pairs[0]] = mean, mean_square - mean**2
+    return whole[0], np.maximum(whole[1], 0.0)
 
 
 def _unweighted(design, transform, prior_value):
@@ -399,11 +417,7 @@ def truncated_normal_mean(values, deviations):
 # normal.
 
 
-# Prior median of ``k^2``.
-_PRIOR_MEDIAN_SQUARED_SIZE = 0.04
-# Prior deviation of ``log k^2``.
-_PRIOR_LOG_SD_SQUARED_SIZE = 2.0
-# Grid for ``k^2``.
+# Grid for ``k^2`` of counts.
 _SIZES = np.geomspace(0.0004, 4.0, 41)
 # Largest prior deviation of ``b``.
 _LARGEST_LEVEL_SD = 1.0
@@ -497,7 +511,7 @@ def _size(squares, known, units):
     pairs = np.triu_indices(len(units))
     variances = known[pairs] + _SIZES[:, None] * units[pairs]
     logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
-    logs -= 0.5 * (np.log(_SIZES / _PRIOR_MEDIAN_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE) ** 2
+    logs -= 0.5 * (np.log(_SIZES / _PRIOR_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE) ** 2
     return softmax(logs) @ _SIZES
 
 
@@ -528,7 +542,7 @@ def curvature_given(moment, unknown):
     f, units = _units(moment)
     values, basis = eigh(moment)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    entry_variances = _cut(unknown, units) + _PRIOR_MEDIAN_SQUARED_SIZE * units
+    entry_variances = _cut(unknown, units) + _PRIOR_SQUARED_SIZE * units
     return CountCurvature(basis, values, *variance_factors(turned(entry_variances, basis)))
 
 

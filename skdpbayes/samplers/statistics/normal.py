@@ -492,9 +492,9 @@ class NormalLikelihood(Likelihood):
 
     def _learn_curvature(self, matrix):
         """Fix coordinates and the prior by both second moments."""
-        transform, released = self.coordinates.transform, self.released
+        transform = self.coordinates.transform
         self.curvature = combined(
-            self.design, transform, matrix.value, matrix.noise, self.n_records, released.noise
+            self.design, transform, matrix.value, matrix.noise, self.n_records
         )
         transform = self.curvature.transform
         known = self.plan.bounds, 1, self.prior_precision, transform
