@@ -286,25 +286,27 @@ def shares_of_signal(excess, noise, unknown, units):
     known, unit, square, noise = unknown[pairs], units[pairs], excess[pairs] ** 2, noise[pairs]
     common = _COMMON_SQUARED_SIZES[:, None] * np.mean(np.sqrt(np.diag(units))) ** 2
 
-    def known_given(squared_size):
-        prior = known + squared_size * unit + common
-        return prior / (prior + noise), prior + noise
+    def prior_given(squared_size):
+        return known + squared_size * unit + common
 
-    logs = [
-        -0.5 * np.sum(np.log(variance) + square / variance, axis=1)
-        for _, variance in map(known_given, _SQUARED_SIZES)
-    ]
-    away = np.log(_SQUARED_SIZES / _PRIOR_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE
+    logs = np.empty((_SQUARED_SIZES.size, common.size))
+    for row, size in zip(logs, _SQUARED_SIZES, strict=True):
+        row[:] = _log_density_of_size(size, square, prior_given(size) + noise)
     mean, mean_square = np.zeros((2, square.size))
-    for weights, size in zip(
-        softmax(np.array(logs) - 0.5 * away[:, None] ** 2), _SQUARED_SIZES, strict=True
-    ):
-        share, _ = known_given(size)
+    for weights, size in zip(softmax(logs), _SQUARED_SIZES, strict=True):
+        prior = prior_given(size)
+        share = prior / (prior + noise)
         mean += weights @ share
         mean_square += weights @ share**2
     whole = np.empty((2, *units.shape))
     whole[:, pairs[0], pairs[1]] = whole[:, pairs[1], pairs[0]] = mean, mean_square - mean**2
     return whole[0], np.maximum(whole[1], 0.0)
+
+
+def _log_density_of_size(squared_size, squares, variances):
+    """Up to a constant, jointly of ``k^2`` and entries with squares and variances along the last axis."""
+    away = np.log(squared_size / _PRIOR_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE
+    return -0.5 * (np.sum(np.log(variances) + squares / variances, axis=-1) + away**2)
 
 
 def _unweighted(design, transform, prior_value):
@@ -510,9 +512,7 @@ def _size(squares, known, units):
     """The posterior mean of ``k^2``, ``squares`` being those of entries of ``known + k^2 units``."""
     pairs = np.triu_indices(len(units))
     variances = known[pairs] + _SIZES[:, None] * units[pairs]
-    logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
-    logs -= 0.5 * (np.log(_SIZES / _PRIOR_SQUARED_SIZE) / _PRIOR_LOG_SD_SQUARED_SIZE) ** 2
-    return softmax(logs) @ _SIZES
+    return softmax(_log_density_of_size(_SIZES, squares[pairs], variances)) @ _SIZES
 
 
 def share_given(moment, unknown, matrix, noise_scale):
