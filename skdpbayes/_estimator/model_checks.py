@@ -178,16 +178,43 @@ def columns_below_noise(released, draws, names):
     hidden = sorted({*released.get("hidden_columns", ()), *candidates[~is_seen.any(axis=0)]})
     if not hidden:
         return ()
-    named = ", ".join(str(names[j]) for j in hidden[:_NAMED])
-    if len(hidden) > _NAMED:
-        named += f" and {len(hidden) - _NAMED} more"
-    verb = "varies" if len(hidden) == 1 else "vary"
     return (
-        f"noise hides how much {named} {verb}: far less than within -1 and 1, or than data_norm allows. "
-        "Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
+        f"noise hides how much {_named(names, hidden)}: far less than within -1 and 1, or than data_norm "
+        "allows. Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
         "(BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends budget "
         "again.",
     )
+
+
+def _named(names, columns):
+    """Some of the columns by name, with the verb."""
+    named = ", ".join(str(names[j]) for j in columns[:_NAMED])
+    if len(columns) > _NAMED:
+        named += f" and {len(columns) - _NAMED} more"
+    return f"{named} {'varies' if len(columns) == 1 else 'vary'}"
+
+
+def interval_notes(plan, released, names):
+    """What intervals of coefficients are of, and which of them hold only under a condition: a tuple of str.
+
+    Parameters
+    ----------
+    plan : Plan
+    released : mapping
+        What the sampler released besides the draws.
+    names : sequence of str
+        What columns are called.
+    """
+    if not plan.budget.is_private:
+        return ()
+    notes = plan.interval_notes
+    if len(unseen := released.get("unseen_columns", ())):
+        notes += (
+            f"noise hides how much {_named(names, unseen)}: where a deviation is less than "
+            f"{released['unseen_deviation']:.2g} of half the width of bounds, as of numbers within wide "
+            "ones, intervals are too short.",
+        )
+    return notes
 
 
 def skewed_errors(released):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level
 from ..privacy.deferred_warnings import warn
-from .model_checks import chain_diagnostics
+from .model_checks import chain_diagnostics, interval_notes
 
 # Posterior intervals from draws, and a table of them.
 #
@@ -156,6 +156,12 @@ def whole_table(columns, index):
     return UntruncatedDataFrame(columns, index=index)
 
 
+def with_notes(table, estimator):
+    """A table of intervals, beneath which a fitted linear model's `interval_notes` are printed."""
+    table.attrs["notes"] = estimator.interval_notes()
+    return table
+
+
 def required_pandas():
     """The module pandas; raises an ImportError that says why it is needed."""
     try:
@@ -273,7 +279,8 @@ class CoefficientsMixin:
         without = self._deviations_without_privacy(draws.std(axis=0))
         flat = draws.reshape(len(draws), -1)
         index = self._coefficient_index()
-        return interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
+        table = interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
+        return with_notes(table, self)
 
     def diagnostics(self) -> pd.DataFrame:
         """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
@@ -356,7 +363,33 @@ class CoefficientsMixin:
         warn_unless_calibrated(self)
         draws = enough_draws(self)
         flat = draws.reshape(len(draws), -1)
-        return statement_table(flat, self._coefficient_index(), level)
+        return with_notes(statement_table(flat, self._coefficient_index(), level), self)
+
+    def interval_notes(self) -> tuple[str, ...]:
+        """What intervals are of where that is not obvious, and which of them hold only under a condition.
+
+        Notes name columns of which noise hides how much they vary, and say where slopes are not those of the
+        mean. Unlike warnings they do not say that something is wrong: nothing that was released tells
+        whether it is. Tables of intervals print them, and have them in ``attrs["notes"]``. They spend no
+        budget.
+
+        Returns
+        -------
+        notes : tuple of str
+            None without privacy.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (2000, 3)) * [1.0, 1.0, 0.1]
+        >>> clf = DPBayesianLogisticRegression(epsilon=0.5, random_state=0).fit(X, X[:, 0] > 0)
+        >>> print(*clf.interval_notes())
+        noise hides how much x2 varies: where a deviation is less than ...
+        """
+        check_is_fitted(self)
+        return interval_notes(self.plan_, self.released_, self._column_names())
 
     def _coefficient_index(self):
         """An index with one entry for each coefficient, by class with more than two."""

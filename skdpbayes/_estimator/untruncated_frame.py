@@ -1,19 +1,24 @@
 """Data frames that print all of their rows and columns; imported only where pandas is."""
 
+from html import escape
 from typing import Any
 
 import pandas as pd
 
 
 class UntruncatedDataFrame(pd.DataFrame):
-    """A data frame that no width of a terminal cuts to ``...``, and neither its slices."""
+    """A data frame that no width of a terminal cuts to ``...``, and neither its slices.
+
+    Texts in ``attrs["notes"]`` are printed beneath it.
+    """
 
     @property
     def _constructor(self) -> Any:
         return UntruncatedDataFrame
 
     def __repr__(self) -> str:
-        return self.to_string()
+        return "\n".join([self.to_string(), *map("Note: {}".format, self.attrs.get("notes", ()))])
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        notes = (f"<p>Note: {escape(note)}</p>" for note in self.attrs.get("notes", ()))
+        return "\n".join([self.to_html(), *notes])

@@ -35,6 +35,7 @@ from .._estimator.summaries import (
     median_table,
     required_pandas,
     warn_unless_calibrated,
+    with_notes,
 )
 from .._typing import MatrixLike, RandomStateLike
 from ..models.rows import clip_rows, scale_rows
@@ -314,7 +315,8 @@ def _table(draws, index, model, level):
         index = [(label, *pair) for label in model.classes_ for pair in index]
         names = ["class", *names]
     flat = draws.reshape(len(draws), -1)
-    return median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
+    table = median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
+    return with_notes(table, model)
 
 
 # A posterior for the package marginaleffects: means of the draws as estimates, their covariance as

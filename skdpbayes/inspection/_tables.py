@@ -26,6 +26,7 @@ from .._estimator.summaries import (
     required_pandas,
     statement_table,
     warn_unless_calibrated,
+    with_notes,
 )
 from .._typing import Label, RandomStateLike
 from ..pipeline._steps import last_step
@@ -462,7 +463,7 @@ def raw_coefficients(
     labels = model.classes_ if draws.shape[1] > 1 else None
     index = coefficient_index(append_intercept(columns, draws.shape[2]), labels)
     table = statement_table(np.reshape(draws, (len(draws), -1)), index, level)
-    return without_doubt(table, references)
+    return with_notes(without_doubt(table, references), model)
 
 
 def contrasts(
@@ -524,7 +525,8 @@ def contrasts(
     draws_of_contrasts = contrasted(contrasts, draws)
     pd = required_pandas()
     index = pd.Index(list(draws_of_contrasts), name="contrast")
-    return median_table(np.column_stack(list(draws_of_contrasts.values())), index, level)
+    table = median_table(np.column_stack(list(draws_of_contrasts.values())), index, level)
+    return with_notes(table, linear_model_of(estimator))
 
 
 def probability(
@@ -697,7 +699,7 @@ def odds_ratios(
             f"second of classes_, {second!r}, against {first!r}: leave reference at None, and take 1 / ratio "
             f"for the odds of {first!r}."
         )
-    return _ratios(draws, columns, labels, per, level, references)
+    return with_notes(_ratios(draws, columns, labels, per, level, references), model)
 
 
 def rate_ratios(
@@ -746,10 +748,10 @@ def rate_ratios(
     """
     if not getattr(linear_model_of(estimator), "_reads_counts", False):
         raise TypeError("rates are of counts: of classes take odds_ratios.")
-    _, draws, columns, references = draw_blocks(
+    model, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels
     )
-    return _ratios(draws, columns, None, per, level, references)
+    return with_notes(_ratios(draws, columns, None, per, level, references), model)
 
 
 def _ratios(draws, columns, labels, per, level, references):

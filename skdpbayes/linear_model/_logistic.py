@@ -131,7 +131,9 @@ class DPBayesianLogisticRegression(
         - ``share_of_a_direction`` and ``share_of_norm``, float: lower bounds on the largest eigenvalue and
           the trace of that sum without noise, over the largest possible trace;
         - ``hidden_columns`` and ``hidden_or_rare_columns``, arrays of indices: columns that vary less than
-          the noise can show, and those that are such or are indicators of rare events;
+          the noise can show, and those that are such or are indicators of rare events; ``unseen_columns``,
+          of which noise hides whether they do, and ``unseen_deviation``, that of the least that would be
+          seen, over half the width of bounds;
         - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
           records being weighted as in the fit;
         - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates;

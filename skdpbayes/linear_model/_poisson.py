@@ -133,8 +133,8 @@ class DPBayesianPoissonRegressor(
         Temperature of the draws.
     released_ : Bunch
         What the sampler released besides the draws. With "sgfs" ``second_moment``, ``share_of_a_direction``,
-        ``share_of_norm``, ``hidden_columns`` and ``hidden_or_rare_columns``, as for
-        `DPBayesianLogisticRegression`. With "clipped_residuals" also:
+        ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``, ``unseen_columns`` and
+        ``unseen_deviation``, as for `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
         - ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``, as there;
         - ``law``, `skdpbayes.models.families.poisson.CountLaw`: how counts vary around their means;

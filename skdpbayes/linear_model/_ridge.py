@@ -141,8 +141,9 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         What the sampler released besides the draws. By default:
 
         - ``second_moment``, ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``,
-          ``hidden_or_rare_columns``, ``posterior``, ``coordinate_scale``, ``r_hat`` and
-          ``effective_sample_size`` as for `DPBayesianLogisticRegression`;
+          ``hidden_or_rare_columns``, ``unseen_columns``, ``unseen_deviation``, ``posterior``,
+          ``coordinate_scale``, ``r_hat`` and ``effective_sample_size`` as for
+          `DPBayesianLogisticRegression`;
         - ``noise_deviations``, of shape (n_draws,): draws of the errors' deviation;
         - ``chi2_per_dof``, float, and ``chi2_dof``, int: chi-squared of the releases at the mode, per degree
           of freedom, and the number of these; far above 1 where releases contradict each other;

@@ -173,6 +173,11 @@ class Plan(PlannedRelease):
         return self.n_steps
 
     @property
+    def interval_notes(self) -> tuple[str, ...]:
+        """What tables of intervals say besides, a tuple of str."""
+        return ()
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings that the user should read before the fit, a tuple of str."""
         hours = self.estimated_seconds / 3600.0

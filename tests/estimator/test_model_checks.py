@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.model_checks import (
     _CONFLICT_P_VALUES,
     chains_disagree,
@@ -20,9 +20,16 @@ from skdpbayes._estimator.model_checks import (
     skewed_errors,
     surprise,
 )
+from skdpbayes.inspection import (
+    average_marginal_effects,
+    contrasts,
+    odds_ratios,
+    raw_coefficients,
+)
 from skdpbayes.samplers.statistics import hmc
 from skdpbayes.samplers.statistics.design import hidden_columns as hidden_columns_of
 from skdpbayes.samplers.statistics.design import share_of_norm
+from skdpbayes.samplers.statistics.plan import hidden_deviation, moment_geometry
 
 CAUSES = {
     "coefficients are": "narrow",
@@ -320,7 +327,8 @@ def hidden(rows, noise=100.0, rng=None):
     """Lists of hidden columns and of candidates by a made-up release; the noise is that of sums of rows."""
     constant, norm = 1.0, rows.shape[1] ** 0.5
     moment = moment_of(rows, constant, noise, rng)
-    return [of.tolist() for of in hidden_columns_of(moment, noise, constant, norm, len(rows))]
+    found = hidden_columns_of(moment, noise, constant, norm, len(rows))
+    return [of.tolist() for of in found[:2]]
 
 
 def test_hidden_columns_are_named_unless_they_may_be_indicators(rng):
@@ -392,6 +400,62 @@ def test_a_fit_names_the_column_whose_bounds_are_too_wide(estimator):
         y = table["a"] + rng.normal(size=len(table))
     with pytest.warns(ConvergenceWarning, match="how much income var.*DPQuantileScaler"):
         model.fit(table, y)
+
+
+def test_columns_whose_variance_noise_hides_are_unseen_but_for_indicators(rng):
+    """Their deviations are 0.58, 0.1 and 0.27; two deviations of noise are a variance of 0.04, or 0.2."""
+    n = 10_000
+    rows = np.column_stack(
+        [rng.uniform(-1.0, 1.0, n), 0.1 * rng.normal(size=n), rng.random(n) < 0.08]
+    )
+    for noise, expected in ((200.0, [0.0, 0.95, 0.0]), (1500.0, [0.3, 1.0, 0.9])):
+        found = np.zeros(3)
+        for _ in range(100):
+            moment = moment_of(rows, 1.0, noise, rng)
+            found[hidden_columns_of(moment, noise, 1.0, 3.0**0.5, n)[2]] += 0.01
+        np.testing.assert_allclose(found, expected, atol=0.15)
+
+
+def test_tables_of_intervals_name_what_noise_hides_and_only_there():
+    """Beneath every table of coefficients, in print and in notebooks, with what the threshold is."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.uniform(-1.0, 1.0, (2_000, 3)), columns=["a", "b", "<income>"])
+    X["<income>"] /= 20.0
+    model = DPBayesianLogisticRegression(epsilon=0.5, random_state=0).fit(X, X["a"] > 0.0)
+    (note,) = model.interval_notes()
+    assert note.startswith("noise hides how much <income> varies")
+    hidden = model.released_["unseen_deviation"]
+    assert f"less than {hidden:.2g} of half" in note
+    assert hidden == pytest.approx(
+        hidden_deviation(model.plan_, moment_geometry(model.plan_)), rel=0.2
+    )
+    for table in (
+        model.coef_table(),
+        model.summary(),
+        odds_ratios(model),
+        raw_coefficients(model),
+        contrasts(model, "a - b"),
+        average_marginal_effects(model, X[:5]),
+    ):
+        assert table.attrs["notes"] == (note,)
+        assert (
+            str(table).endswith(f"Note: {note}") and "&lt;income&gt; varies" in table._repr_html_()
+        )
+    kind = DPBayesianLogisticRegression(5.0, random_state=0).fit(X[["a", "b"]], X["a"] > 0.0)
+    assert kind.interval_notes() == () and "Note" not in str(kind.coef_table())
+    free = DPBayesianLogisticRegression(np.inf, random_state=0).fit(X, X["a"] > 0.0)
+    assert free.interval_notes() == ()
+
+
+def test_slopes_are_said_to_be_of_a_centre_where_nothing_is_asked_at_a_wide_clip():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1.0, 1.0, (20_000, 3))
+    for n, is_centre in ((1_000, True), (20_000, False)):
+        model = DPBayesianRidge((-4.0, 4.0), random_state=0).fit(X[:n], X[:n, 0])
+        assert any("of a centre" in note for note in model.interval_notes()) == is_centre
+    counts = DPBayesianPoissonRegressor(max_count=10, random_state=0)
+    counts.fit(X[:1_000], rng.poisson(np.exp(X[:1_000, 0])))
+    assert not any("centre" in note for note in counts.interval_notes())
 
 
 def test_skewed_errors_are_told_and_heavy_tails_are_not():

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, softmax
+from sklearn.isotonic import isotonic_regression
 
 from ..._linalg import eigh, inv, solve
 
@@ -159,8 +160,8 @@ def positive_inverse(matrices):
 #
 #     l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
 #
-# which is made positive, as the mean of a normal law that is cut at zero. What there is between
-# eigenvectors is the rest of the sum of squares.
+# which is made positive, as the mean of a normal law that is cut at zero, and which nowhere falls as ``l``
+# rises. What there is between eigenvectors is the rest of the sum of squares.
 #
 # References
 # ----------
@@ -205,6 +206,8 @@ class Curvature:
         Of rows.
     squares : ndarray of shape (length,)
         Mean squares of rows, which do not count less where they are long.
+    hidden : float
+        See `hidden_share`.
     """
 
     transform: np.ndarray
@@ -213,15 +216,7 @@ class Curvature:
     diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
-
-    @property
-    def hidden(self):
-        """The unknown variance along a direction, at most, over what there is along most.
-
-        It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
-        """
-        unknown = 2.0 * float(np.median(self.variance_factor)) * np.sqrt(self.variance_factor.size)
-        return float(unknown / np.median(self.values))
+    hidden: float = 0.0
 
 
 def combined(design, transform, matrix, noise_scale, n_samples):
@@ -257,7 +252,8 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     eigenvectors = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, eigenvectors, values / weight_left)
-    variance_factor, diagonal_variance = variance_factors(entry_variances)
+    factor, diagonal_variance = variance_factors(entry_variances)
+    variance_factor, diagonal_variance = limited(factor, diagonal_variance, values)
     return Curvature(
         eigenvectors,
         values,
@@ -265,6 +261,7 @@ def combined(design, transform, matrix, noise_scale, n_samples):
         diagonal_variance,
         design.mean @ eigenvectors,
         squares,
+        hidden_share(factor, values),
     )
 
 
@@ -358,13 +355,13 @@ def denoised_eigenvalues(values, variance):
     Parameters
     ----------
     values : ndarray of shape (length,)
-        Eigenvalues with noise, which has spread them.
+        Eigenvalues with noise, which has spread them, in ascending order.
     variance : float
         Of the noise, summed over a row.
     """
     gaps = values[:, None] - values
     pushed = gaps / np.maximum(gaps**2 + variance / len(values), 1e-300)
-    return values - 2.0 * variance * pushed.mean(axis=1)
+    return isotonic_regression(values - 2.0 * variance * pushed.mean(axis=1))
 
 
 def _noise_share(values, gathered, noise_seen):
@@ -388,6 +385,21 @@ def variance_factors(variances):
     rows = variances.sum(axis=0) - diagonal
     p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
     return p, np.maximum(diagonal - 2.0 * p**2, 0.0)
+
+
+def limited(variance_factor, diagonal_variance, values):
+    """``p`` and ``h`` without what no positive matrix has: noise of eigenvalues of twice ``values``."""
+    limit = np.minimum(variance_factor, values / np.sqrt(values.size))
+    return limit, diagonal_variance + 2.0 * (variance_factor**2 - limit**2)
+
+
+def hidden_share(variance_factor, values):
+    """The unknown variance along a direction, at most, over what there is along most.
+
+    It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
+    """
+    unknown = 2.0 * float(np.median(variance_factor)) * np.sqrt(values.size)
+    return float(unknown / np.median(values))
 
 
 def turned(variances, basis):

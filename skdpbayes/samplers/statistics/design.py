@@ -412,6 +412,8 @@ USUAL_VARIANCE = 1.0 / 9.0
 _FALSE_ALARMS = 0.01
 # Deviations of noise from 0 of the mean of a column that is seen to be an indicator.
 _INDICATED = 3.0
+# Deviations of noise from 0 of a variance beyond which it is seen how much a column varies.
+_SEEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -589,29 +591,35 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
     Returns
     -------
     diagnostics : dict of {str: float or ndarray}
-        Shares of the largest possible second moment, along one direction and of the trace, and the columns
-        that `hidden_columns` finds.
+        Shares of the largest possible second moment, along one direction and of the trace, the columns
+        that `hidden_columns` finds, and the deviation, over half the width of bounds, below which noise
+        hides how much a column varies.
     """
     known = moment, noise_scale, constant
     n_records = n_samples if is_exact else number_of_records(*known, n_samples)
-    hidden, candidates = hidden_columns(*known, data_norm, n_records)
+    hidden, candidates, unseen = hidden_columns(*known, data_norm, n_records)
+    deviation = math.sqrt(_SEEN * noise_scale / n_records)
     return {
         "share_of_a_direction": share_of_a_direction(*known, data_norm, n_samples, is_exact),
         "share_of_norm": share_of_norm(*known, data_norm, n_samples, is_exact),
         "hidden_columns": hidden,
         "hidden_or_rare_columns": candidates,
+        "unseen_columns": unseen,
+        "unseen_deviation": deviation / half_width(data_norm, len(moment) - 1),
     }
 
 
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
-    """Indices of columns that noise hides and that vary far less than their bounds allow, surely and perhaps.
+    """Indices of columns that hardly vary, surely and perhaps, and of all whose variance noise hides.
 
-    Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
+    Noise hides them, and they vary far less than their bounds allow: their variance is within 1.5
+    deviations of its noise from 0, and below that of a column that uses its
     bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
     events have such a variance, too, but intervals that cover: columns whose moments may be those of an
     indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are left out where a table shows an
     indicator; elsewhere the latter are named, as columns at an end of their bounds, and the former are
-    candidates.
+    candidates. Of others whose variance is within two deviations of 0 nothing tells whether they use their
+    bounds.
 
     Parameters
     ----------
@@ -621,8 +629,9 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
 
     Returns
     -------
-    hidden, candidates : ndarray of int
-        Candidates may be indicators of rare events.
+    hidden, candidates, unseen : ndarray of int
+        Candidates may be indicators of rare events. The last are all whose variance noise hides, but for
+        indicators that are seen.
     """
     length = len(moment) - 1
     noise = noise_scale / n_records
@@ -640,12 +649,13 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     ones = moment[-1, -1] / (n_records * constant**2)  # The number of records may be off.
     is_sign = np.abs(squares - ones) < quantile * noise * math.hypot(1.0, 1.0 / constant**2)
     is_binary = is_zero_one | is_sign
-    is_seen = (is_sign & ~is_hidden) | (is_zero_one & (means > _INDICATED * of_means))
-    has_indicators = np.any(is_seen)
+    is_indicator = is_zero_one & (means > _INDICATED * of_means)
+    has_indicators = np.any((is_sign & ~is_hidden) | is_indicator)
     # A column at an end of its bounds has part of the intercept's effect.
     is_named = is_hidden & (~is_binary | (is_sign & ~is_zero_one & ~has_indicators))
     candidates = is_hidden & ~is_named & ~has_indicators
-    return np.flatnonzero(is_named), np.flatnonzero(candidates)
+    is_unseen = (variances < _SEEN * deviations) & ~is_indicator
+    return np.flatnonzero(is_named), np.flatnonzero(candidates), np.flatnonzero(is_unseen)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):

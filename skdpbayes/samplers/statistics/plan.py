@@ -720,6 +720,8 @@ N_MEAN_SQUARES = 2
 _SQUARE_COST_RATIO = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
 _UNINFORMATIVE_ERROR = 0.25
+# What coefficients are where nothing is asked at a wide clip.
+_SLOPES_OF_A_CENTRE = "of a centre; where errors are skewed, as of costs, the mean has other ones"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -809,6 +811,13 @@ class ClippedResidualsPlan(StatisticsPlan):
             return (*found, self._noise_dominates())
         return found + hidden_columns_warning(self, moment_geometry(self))
 
+    @property
+    def interval_notes(self):
+        """What tables of intervals say besides, a tuple of str."""
+        if self.wide_residuals_multiplier is not None:
+            return ()
+        return (f"slopes are {_SLOPES_OF_A_CENTRE}.",)
+
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
         lines, mu = super().summary(), self.cost.mu
@@ -834,9 +843,7 @@ class ClippedResidualsPlan(StatisticsPlan):
             f"about {self.interval_inflation:.2g} times as wide as without privacy, if errors have a "
             "deviation of a twentieth of the bound of responses"
         )
-        lines["slopes"] = (
-            "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
-        )
+        lines["slopes"] = _SLOPES_OF_A_CENTRE
         if self.wide_residuals_multiplier is not None:
             lines["slopes"] = "of the mean, as far as noise lets see how errors are skewed"
         return lines | hidden_columns_line(self, moment_geometry(self))
@@ -1042,6 +1049,11 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     def is_drowned(self):
         """Whether noise hides nearly all."""
         return self.expected_error > _UNINFORMATIVE_LOGIT_ERROR
+
+    @property
+    def interval_notes(self):
+        """Nothing: slopes are of the logarithm of the mean, whatever the law of counts."""
+        return ()
 
     @property
     def noise_of_rows(self):

@@ -40,8 +40,7 @@ class ReleasedDesign(NamedTuple):
     n_records : float
         How many records there are, or what they count.
     diagnostics : dict of {str: float or ndarray}
-        Shares of the largest possible second moment, along one direction and of the trace, and the columns
-        that `hidden_columns` finds.
+        See `moment_diagnostics`.
     is_exact : bool
         Whether ``n_records`` is public.
     """

@@ -7,10 +7,11 @@ import pytest
 
 from skdpbayes import DPBayesianRidge
 from skdpbayes.samplers.statistics.curvature import (
-    Curvature,
     _noise_share,
     combined,
     denoised_eigenvalues,
+    hidden_share,
+    limited,
 )
 from skdpbayes.samplers.statistics.design import Design
 
@@ -61,7 +62,7 @@ def test_far_eigenvalues_keep_their_noise_between_them(rng, length):
 
 
 def test_without_noise_eigenvalues_stay(rng):
-    values = rng.gamma(2.0, size=7)
+    values = np.sort(rng.gamma(2.0, size=7))
     np.testing.assert_allclose(denoised_eigenvalues(values, 1e-14), values, atol=1e-10)
     np.testing.assert_array_equal(denoised_eigenvalues(values, 0.0), values)
     assert denoised_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
@@ -113,9 +114,24 @@ def test_a_curvature_is_doubted_as_much_as_it_is_wrong(noise, rng):
 def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):
     length, deviation = 200, 0.03
     errors = with_noise(np.zeros((length, length)), deviation, rng)
-    flat = np.full(length, deviation), np.zeros(length), np.zeros(length), np.ones(length)
-    found = Curvature(np.eye(length), np.r_[9.0, np.full(length - 1, 0.5)], *flat)
-    assert found.hidden == pytest.approx(np.linalg.eigvalsh(errors)[-1] / 0.5, rel=0.05)
+    found = hidden_share(np.full(length, deviation), np.r_[9.0, np.full(length - 1, 0.5)])
+    assert found == pytest.approx(np.linalg.eigvalsh(errors)[-1] / 0.5, rel=0.05)
+
+
+def test_what_is_unknown_between_eigenvectors_is_no_more_than_a_positive_matrix_has():
+    values, p, h = np.array([1.0, 4.0, 4.0, 4.0]), np.array([2.0, 2.0, 1.0, 3.0]), np.arange(4.0)
+    between, on_diagonal = limited(p, h, values)
+    np.testing.assert_allclose(between, [0.5, 2.0, 1.0, 2.0])
+    np.testing.assert_allclose(2.0 * between**2 + on_diagonal, 2.0 * p**2 + h)
+    # Of twice a positive matrix, entries that are all as large as may be.
+    assert between.max() * np.sqrt(4) <= values.max()
+
+
+def test_along_larger_eigenvalues_there_is_no_less(rng):
+    values = np.linalg.eigvalsh(with_noise(a_matrix(rng, 0.03), 0.03, rng))
+    found = denoised_eigenvalues(values, 0.03**2 * (len(values) + 1))
+    assert np.all(np.diff(found) >= 0.0)
+    assert found.sum() == pytest.approx(values.sum())
 
 
 @pytest.mark.nightly
