@@ -180,9 +180,9 @@ def columns_below_noise(released, draws, names):
         return ()
     return (
         f"noise hides how much {_named(names, hidden)}: far less than within -1 and 1, or than data_norm "
-        "allows. Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
-        "(BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends budget "
-        "again.",
+        "allows. Intervals of their coefficients are too short, and often miss. Scale them by public bounds "
+        "that fit (BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends "
+        "budget again.",
     )
 
 
@@ -195,7 +195,7 @@ def _named(names, columns):
 
 
 def interval_notes(plan, released, names):
-    """What intervals of coefficients are of, and which of them hold only under a condition: a tuple of str.
+    """Notes on intervals of coefficients: whose they are, and which hold only under a condition.
 
     Parameters
     ----------
@@ -204,6 +204,10 @@ def interval_notes(plan, released, names):
         What the sampler released besides the draws.
     names : sequence of str
         What columns are called.
+
+    Returns
+    -------
+    notes : tuple of str
     """
     if not plan.budget.is_private:
         return ()

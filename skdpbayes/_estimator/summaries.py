@@ -366,7 +366,7 @@ class CoefficientsMixin:
         return with_notes(statement_table(flat, self._coefficient_index(), level), self)
 
     def interval_notes(self) -> tuple[str, ...]:
-        """What intervals are of where that is not obvious, and which of them hold only under a condition.
+        """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
 
         Notes name columns of which noise hides how much they vary, and say where slopes are not those of the
         mean. Unlike warnings they do not say that something is wrong: nothing that was released tells

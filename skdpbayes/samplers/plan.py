@@ -174,7 +174,7 @@ class Plan(PlannedRelease):
 
     @property
     def interval_notes(self) -> tuple[str, ...]:
-        """What tables of intervals say besides, a tuple of str."""
+        """Notes beneath tables of intervals, a tuple of str."""
         return ()
 
     @property

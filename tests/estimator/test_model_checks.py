@@ -447,7 +447,7 @@ def test_tables_of_intervals_name_what_noise_hides_and_only_there():
     assert free.interval_notes() == ()
 
 
-def test_slopes_are_said_to_be_of_a_centre_where_nothing_is_asked_at_a_wide_clip():
+def test_slopes_are_said_to_be_of_a_centre_where_no_wide_clip_is_asked():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1.0, 1.0, (20_000, 3))
     for n, is_centre in ((1_000, True), (20_000, False)):

@@ -253,7 +253,9 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     eigenvectors = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, eigenvectors, values / weight_left)
     factor, diagonal_variance = variance_factors(entry_variances)
-    variance_factor, diagonal_variance = limited(factor, diagonal_variance, values)
+    # Noise whose eigenvalues are up to twice ``values``: no positive matrix has more between eigenvectors.
+    variance_factor = np.minimum(factor, values / np.sqrt(length))
+    diagonal_variance += 2.0 * (factor**2 - variance_factor**2)
     return Curvature(
         eigenvectors,
         values,
@@ -385,12 +387,6 @@ def variance_factors(variances):
     rows = variances.sum(axis=0) - diagonal
     p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
     return p, np.maximum(diagonal - 2.0 * p**2, 0.0)
-
-
-def limited(variance_factor, diagonal_variance, values):
-    """``p`` and ``h`` without what no positive matrix has: noise of eigenvalues of twice ``values``."""
-    limit = np.minimum(variance_factor, values / np.sqrt(values.size))
-    return limit, diagonal_variance + 2.0 * (variance_factor**2 - limit**2)
 
 
 def hidden_share(variance_factor, values):

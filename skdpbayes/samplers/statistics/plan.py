@@ -813,7 +813,7 @@ class ClippedResidualsPlan(StatisticsPlan):
 
     @property
     def interval_notes(self):
-        """What tables of intervals say besides, a tuple of str."""
+        """Notes beneath tables of intervals, a tuple of str."""
         if self.wide_residuals_multiplier is not None:
             return ()
         return (f"slopes are {_SLOPES_OF_A_CENTRE}.",)

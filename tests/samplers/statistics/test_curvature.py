@@ -11,7 +11,6 @@ from skdpbayes.samplers.statistics.curvature import (
     combined,
     denoised_eigenvalues,
     hidden_share,
-    limited,
 )
 from skdpbayes.samplers.statistics.design import Design
 
@@ -118,13 +117,17 @@ def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):
     assert found == pytest.approx(np.linalg.eigvalsh(errors)[-1] / 0.5, rel=0.05)
 
 
-def test_what_is_unknown_between_eigenvectors_is_no_more_than_a_positive_matrix_has():
-    values, p, h = np.array([1.0, 4.0, 4.0, 4.0]), np.array([2.0, 2.0, 1.0, 3.0]), np.arange(4.0)
-    between, on_diagonal = limited(p, h, values)
-    np.testing.assert_allclose(between, [0.5, 2.0, 1.0, 2.0])
-    np.testing.assert_allclose(2.0 * between**2 + on_diagonal, 2.0 * p**2 + h)
-    # Of twice a positive matrix, entries that are all as large as may be.
-    assert between.max() * np.sqrt(4) <= values.max()
+@pytest.mark.parametrize(("noise", "is_limited"), [(0.002, False), (1.0, True)])
+def test_what_is_unknown_between_eigenvectors_is_limited(rng, noise, is_limited):
+    length, n = 20, 1_000
+    design = Design(np.zeros(length), np.eye(length), np.zeros((length, length)))
+    released = n * with_noise(np.eye(length), noise, rng)
+    found = combined(design, np.eye(length), released, noise * np.sqrt(2.0) * n, n)
+    most = found.values / np.sqrt(length)
+    assert np.all(found.variance_factor <= most)
+    assert np.any(found.variance_factor == most) == is_limited
+    # Of the whole, what is hidden would be 2 at most.
+    assert (found.hidden > 2.0) == is_limited
 
 
 def test_along_larger_eigenvalues_there_is_no_less(rng):
