@@ -15,6 +15,7 @@ from skdpbayes._estimator.model_checks import (
     _CONFLICT_P_VALUES,
     chains_disagree,
     columns_below_noise,
+    interval_notes,
     model_checks,
     prior_dominated,
     skewed_errors,
@@ -402,13 +403,13 @@ def test_a_fit_names_the_column_whose_bounds_are_too_wide(estimator):
         model.fit(table, y)
 
 
-def test_columns_whose_variance_noise_hides_are_unseen_but_for_indicators(rng):
-    """Their deviations are 0.58, 0.1 and 0.27; two deviations of noise are a variance of 0.04, or 0.2."""
+def test_columns_whose_variance_noise_hides_are_unseen(rng):
+    """Variances are 0.33, 0.01 and 0.07; two deviations of noise are 0.04, or 0.3."""
     n = 10_000
     rows = np.column_stack(
         [rng.uniform(-1.0, 1.0, n), 0.1 * rng.normal(size=n), rng.random(n) < 0.08]
     )
-    for noise, expected in ((200.0, [0.0, 0.95, 0.0]), (1500.0, [0.3, 1.0, 0.9])):
+    for noise, expected in ((200.0, [0.0, 0.95, 0.05]), (1500.0, [0.45, 0.95, 0.95])):
         found = np.zeros(3)
         for _ in range(100):
             moment = moment_of(rows, 1.0, noise, rng)
@@ -425,7 +426,7 @@ def test_tables_of_intervals_name_what_noise_hides_and_only_there():
     (note,) = model.interval_notes()
     assert note.startswith("noise hides how much <income> varies")
     hidden = model.released_["unseen_deviation"]
-    assert f"less than {hidden:.2g} of half" in note
+    assert f"below {hidden:.2g} of half" in note
     assert hidden == pytest.approx(
         hidden_deviation(model.plan_, moment_geometry(model.plan_)), rel=0.2
     )
@@ -456,6 +457,19 @@ def test_slopes_are_said_to_be_of_a_centre_where_no_wide_clip_is_asked():
     counts = DPBayesianPoissonRegressor(max_count=10, random_state=0)
     counts.fit(X[:1_000], rng.poisson(np.exp(X[:1_000, 0])))
     assert not any("centre" in note for note in counts.interval_notes())
+
+
+def test_skewed_errors_are_noted_where_intervals_allow_for_them():
+    """Where noise is small, nothing is said."""
+    for released, is_noted in (
+        ({"asymmetry": (0.5, 0.1, 2.0), "noise_of_skewed_slopes": 0.04}, True),
+        ({"asymmetry": (0.5, 0.1, 2.0), "noise_of_skewed_slopes": 0.01}, False),
+        ({"asymmetry": (0.5, 0.3, 2.0), "noise_of_skewed_slopes": 0.04}, False),
+        ({"asymmetry": (0.5, 0.1, 2.0)}, False),
+    ):
+        plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(20_000, 3)
+        notes = interval_notes(plan, released, "abc")
+        assert any("their mean is 0.5 above" in note for note in notes) == is_noted
 
 
 def test_skewed_errors_are_told_and_heavy_tails_are_not():

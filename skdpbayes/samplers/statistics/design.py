@@ -630,8 +630,7 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     Returns
     -------
     hidden, candidates, unseen : ndarray of int
-        Candidates may be indicators of rare events. The last are all whose variance noise hides, but for
-        indicators that are seen.
+        Candidates may be indicators of rare events. The last are all whose variance noise hides.
     """
     length = len(moment) - 1
     noise = noise_scale / n_records
@@ -649,13 +648,13 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     ones = moment[-1, -1] / (n_records * constant**2)  # The number of records may be off.
     is_sign = np.abs(squares - ones) < quantile * noise * math.hypot(1.0, 1.0 / constant**2)
     is_binary = is_zero_one | is_sign
-    is_indicator = is_zero_one & (means > _INDICATED * of_means)
-    has_indicators = np.any((is_sign & ~is_hidden) | is_indicator)
+    is_seen = (is_sign & ~is_hidden) | (is_zero_one & (means > _INDICATED * of_means))
+    has_indicators = np.any(is_seen)
     # A column at an end of its bounds has part of the intercept's effect.
     is_named = is_hidden & (~is_binary | (is_sign & ~is_zero_one & ~has_indicators))
     candidates = is_hidden & ~is_named & ~has_indicators
-    is_unseen = (variances < _SEEN * deviations) & ~is_indicator
-    return np.flatnonzero(is_named), np.flatnonzero(candidates), np.flatnonzero(is_unseen)
+    unseen = variances < _SEEN * deviations
+    return np.flatnonzero(is_named), np.flatnonzero(candidates), np.flatnonzero(unseen)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):

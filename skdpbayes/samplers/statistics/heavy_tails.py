@@ -27,12 +27,12 @@ _SHARES = np.array([0.4, 0.15, 0.25, 0.2])
 # Grid for the deviations of slopes, over ``delta`` of the intercept: by how much errors grow along a column.
 _GROWTHS = np.array([0.05, 0.2, 0.5, 1.2])
 # Prior probabilities of these deviations.
-_GROWTH_SHARES = np.array([0.1, 0.2, 0.3, 0.4])
+_GROWTH_SHARES = np.array([0.02, 0.08, 0.3, 0.6])
 # Deviations of sampling and noise beyond which a variance surely is larger than that of normal errors.
 _SURE_DEVIATIONS = 2.0
 # What is added to ``delta`` for that, over the root of the variance beyond that of normal errors: errors may
 # be skewed to one side here and to the other there.
-_SKEWED_EITHER_WAY = 0.1
+_SKEWED_EITHER_WAY = 0.06
 # Prior deviation of the variance beyond that of the noisy sums, over that.
 _PRIOR_SD_BEYOND_CLIP = 0.5
 # Least share of a variance that is left.

@@ -59,6 +59,21 @@ def test_intervals_cover_effects_of_columns_that_hardly_vary(kind):
     assert of_numbers >= 0.75 and of_indicators >= 0.84
 
 
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_intervals_of_small_tables_hold_or_their_columns_are_named(kind):
+    missed, silent = [], []
+    for seed in range(20, 26):
+        X, y, effects = a_table(seed, kind, n=2_000)
+        with warnings.catch_warnings(action="ignore"):
+            model = ESTIMATORS[kind].set_params(random_state=seed).fit(X, y)
+        table = model.coef_table().iloc[:8]
+        is_missed = ~((table["5%"] <= effects) & (effects <= table["95%"])).to_numpy()
+        is_named = [any(f" x{j}" in note for note in model.interval_notes()) for j in range(8)]
+        missed.append(is_missed[:2].mean())
+        silent.append((is_missed & ~np.array(is_named))[:2].mean())
+    assert np.mean(silent) <= 0.13 and np.mean(missed) > 0.2
+
+
 @pytest.mark.nightly
 def test_they_do_not_if_columns_have_one_scale(monkeypatch):
     """And if how two columns vary together is believed to be known by what indicators do."""
