@@ -207,7 +207,8 @@ class Curvature:
     squares : ndarray of shape (length,)
         Mean squares of rows, which do not count less where they are long.
     hidden : float
-        See `hidden_share`.
+        The unknown variance along a direction, at most, over what there is along most: the largest eigenvalue
+        of a matrix of normal numbers with such variances, over the median of ``values``.
     """
 
     transform: np.ndarray
@@ -263,7 +264,7 @@ def combined(design, transform, matrix, noise_scale, n_samples):
         diagonal_variance,
         design.mean @ eigenvectors,
         squares,
-        hidden_share(factor, values),
+        float(2.0 * np.median(factor) * np.sqrt(length) / np.median(values)),
     )
 
 
@@ -387,15 +388,6 @@ def variance_factors(variances):
     rows = variances.sum(axis=0) - diagonal
     p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
     return p, np.maximum(diagonal - 2.0 * p**2, 0.0)
-
-
-def hidden_share(variance_factor, values):
-    """The unknown variance along a direction, at most, over what there is along most.
-
-    It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
-    """
-    unknown = 2.0 * float(np.median(variance_factor)) * np.sqrt(values.size)
-    return float(unknown / np.median(values))
 
 
 def turned(variances, basis):

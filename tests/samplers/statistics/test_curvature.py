@@ -10,7 +10,6 @@ from skdpbayes.samplers.statistics.curvature import (
     _noise_share,
     combined,
     denoised_eigenvalues,
-    hidden_share,
 )
 from skdpbayes.samplers.statistics.design import Design
 
@@ -111,10 +110,15 @@ def test_a_curvature_is_doubted_as_much_as_it_is_wrong(noise, rng):
 
 
 def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):
-    length, deviation = 200, 0.03
-    errors = with_noise(np.zeros((length, length)), deviation, rng)
-    found = hidden_share(np.full(length, deviation), np.r_[9.0, np.full(length - 1, 0.5)])
-    assert found == pytest.approx(np.linalg.eigvalsh(errors)[-1] / 0.5, rel=0.05)
+    length, n, noise = 100, 1_000, 0.02
+    design = Design(np.zeros(length), np.eye(length), np.zeros((length, length)))
+    released = n * with_noise(np.eye(length), noise, rng)
+    found = combined(design, np.eye(length), released, noise * np.sqrt(2.0) * n, n)
+    assert np.all(found.variance_factor < found.values / np.sqrt(length))
+    roots = np.sqrt(found.variance_factor)
+    errors = with_noise(np.zeros((length, length)), 1.0, rng) * np.outer(roots, roots)
+    expected = np.linalg.eigvalsh(errors)[-1] / np.median(found.values)
+    assert found.hidden == pytest.approx(expected, rel=0.15)
 
 
 @pytest.mark.parametrize(("noise", "is_limited"), [(0.002, False), (1.0, True)])

@@ -296,7 +296,7 @@ def test_nine_of_ten_intervals_hold_slopes_of_skewed_errors(n, epsilon):
 def test_slopes_of_the_mean_need_a_budget_that_shows_them():
     """Elsewhere a fit says that its slopes are those of a centre, and warns where they surely are."""
     rng = np.random.default_rng(4)
-    rows = rng.uniform(-1.0, 1.0, (1_000, 3))
+    rows = rng.uniform(-1.0, 1.0, (3_000, 40))
     y = rows[:, 1] + rng.lognormal(size=len(rows)) * (1.5 + rows[:, 0])
     few = DPBayesianRidge((-20.0, 20.0), epsilon=1.0, delta=1e-5, random_state=4)
     with pytest.warns(ConvergenceWarning, match="errors are skewed.*noise hides how it changes"):
