@@ -72,8 +72,10 @@ _SURELY_ASYMMETRIC = 3.0
 # Least such difference, over the root mean square of errors.
 _SKEWED = 0.02
 # Noise on what such errors change of slopes, over what they change of the mean, beyond which intervals are
-# noted: where it is less, those of the worst column hold .88 of 16 slopes.
+# noted.
 _NOTED_NOISE = 0.08
+# The same over the deviation of errors, beyond which a skew that is not seen may change slopes.
+_HIDING_NOISE = 0.05
 # Posterior deviations from 0 of a coefficient's mean, beyond which an effect is seen though noise may hide
 # how much its column varies: 86% of 481 such 90% intervals cover, and 41% of 71 others.
 _EFFECT_SEEN = 1.0
@@ -190,11 +192,11 @@ def columns_below_noise(released, draws, names):
     )
 
 
-def _named(names, columns):
-    """Some of the columns by name, with the verb."""
-    named = ", ".join(str(names[j]) for j in columns[:_NAMED])
-    if len(columns) > _NAMED:
-        named += f" and {len(columns) - _NAMED} more"
+def _named(names, columns, most=_NAMED):
+    """Columns by name, so many at most, with the verb."""
+    named = ", ".join(str(names[j]) for j in columns[:most])
+    if len(columns) > most:
+        named += f" and {len(columns) - most} more"
     return f"{named} {'varies' if len(columns) == 1 else 'vary'}"
 
 
@@ -218,15 +220,21 @@ def interval_notes(plan, released, names):
     notes, (skew, noise) = plan.interval_notes, _seen_skew(released)
     if skew and _NOTED_NOISE < noise < math.inf:
         notes += (
-            f"errors are skewed: {skew}. Slopes are those of the mean, and intervals are long, as noise "
-            "hides part of how it changes with the columns; along a column with which errors grow they may "
-            "be too short.",
+            f"errors seem to be skewed: {skew}. Slopes are those of the mean, but noise hides part of how it "
+            "changes with the columns: along a column with which errors grow intervals may be too short.",
         )
-    if len(unseen := released.get("unseen_columns", ())):
+    elif not skew and _HIDING_NOISE < released.get("noise_of_skewed_slopes", 0.0) < math.inf:
         notes += (
-            f"noise hides how much {_named(names, unseen)}: of numbers with a deviation below "
-            f"{released['unseen_deviation']:.2g} of half the width of their bounds, and not of indicators, "
-            "intervals are too short.",
+            "noise hides whether errors are skewed: where they are and grow with a column, its slope is that "
+            "of a centre, and not of the mean.",
+        )
+    if count := len(unseen := released.get("unseen_columns", ())):
+        which, limit = "that use little of their bounds", released["unseen_deviation"]
+        if limit < math.inf:
+            which = f"with a deviation below {limit:.2g}, as they were passed,"
+        notes += (
+            f"noise hides how much {_named(names, unseen, count)}: intervals of numbers {which} are too "
+            "short; those of indicators are not.",
         )
     return notes
 
@@ -249,7 +257,7 @@ def skewed_errors(released):
 def _seen_skew(released, deviations=_ASYMMETRIC):
     """Text on the mean of errors, empty if it may be their centre, and noise of slopes over that mean."""
     mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
-    if abs(mean) < max(deviations * deviation, _SKEWED * size):
+    if abs(mean) <= max(deviations * deviation, _SKEWED * size):
         return "", 0.0
     side = "above" if mean > 0 else "below"
     noise = size * released.get("noise_of_skewed_slopes", math.inf)

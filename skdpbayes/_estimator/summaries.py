@@ -386,7 +386,7 @@ class CoefficientsMixin:
         >>> X = rng.uniform(-1, 1, (2000, 3)) * [1.0, 1.0, 0.1]
         >>> clf = DPBayesianLogisticRegression(epsilon=0.5, random_state=0).fit(X, X[:, 0] > 0)
         >>> print(*clf.interval_notes())
-        noise hides how much x2 varies: of numbers with a deviation below ...
+        noise hides how much x2 varies: intervals of numbers with a deviation below ...
         """
         check_is_fitted(self)
         return interval_notes(self.plan_, self.released_, self._column_names())

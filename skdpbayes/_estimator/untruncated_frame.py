@@ -9,7 +9,7 @@ import pandas as pd
 class UntruncatedDataFrame(pd.DataFrame):
     """A data frame that no width of a terminal cuts to ``...``, and neither its slices.
 
-    Texts in ``attrs["notes"]`` are printed beneath it.
+    A tuple of texts in ``attrs["notes"]`` is printed beneath it.
     """
 
     @property
@@ -17,8 +17,13 @@ class UntruncatedDataFrame(pd.DataFrame):
         return UntruncatedDataFrame
 
     def __repr__(self) -> str:
-        return "\n".join([self.to_string(), *map("Note: {}".format, self.attrs.get("notes", ()))])
+        return "\n".join([self.to_string(), *map("Note: {}".format, self._notes())])
 
     def _repr_html_(self) -> str:
-        notes = (f"<p>Note: {escape(note)}</p>" for note in self.attrs.get("notes", ()))
-        return "\n".join([self.to_html(), *notes])
+        return "\n".join(
+            [self.to_html(), *(f"<p>Note: {escape(note)}</p>" for note in self._notes())]
+        )
+
+    def _notes(self):
+        notes = self.attrs.get("notes")
+        return notes if isinstance(notes, tuple) else ()

@@ -133,7 +133,7 @@ class DPBayesianLogisticRegression(
         - ``hidden_columns`` and ``hidden_or_rare_columns``, arrays of indices: columns that vary less than
           the noise can show, and those that are such or are indicators of rare events; ``unseen_columns``,
           of which noise hides whether they do, and ``unseen_deviation``, that of the least that would be
-          seen, over half the width of bounds;
+          seen;
         - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
           records being weighted as in the fit;
         - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates;

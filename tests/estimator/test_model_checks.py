@@ -426,10 +426,10 @@ def test_tables_of_intervals_name_what_noise_hides_and_only_there():
     (note,) = model.interval_notes()
     assert note.startswith("noise hides how much <income> varies")
     hidden = model.released_["unseen_deviation"]
-    assert f"below {hidden:.2g} of half" in note
-    assert hidden == pytest.approx(
-        hidden_deviation(model.plan_, moment_geometry(model.plan_)), rel=0.2
-    )
+    assert f"below {hidden:.2g}, as they were passed" in note
+    # Two deviations of noise instead of one and a half.
+    from_plan = hidden_deviation(model.plan_, moment_geometry(model.plan_))
+    assert hidden == pytest.approx(from_plan * math.sqrt(2.0 / 1.5))
     for table in (
         model.coef_table(),
         model.summary(),
@@ -466,10 +466,23 @@ def test_skewed_errors_are_noted_where_intervals_allow_for_them():
         ({"asymmetry": (0.5, 0.1, 2.0), "noise_of_skewed_slopes": 0.01}, False),
         ({"asymmetry": (0.5, 0.3, 2.0), "noise_of_skewed_slopes": 0.04}, False),
         ({"asymmetry": (0.5, 0.1, 2.0)}, False),
+        ({"asymmetry": (0.0, 0.0, 0.0), "noise_of_skewed_slopes": 0.04}, False),
     ):
         plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(20_000, 3)
         notes = interval_notes(plan, released, "abc")
         assert any("their mean is 0.5 above" in note for note in notes) == is_noted
+    hidden = {"asymmetry": (0.5, 0.3, 2.0), "noise_of_skewed_slopes": 0.1}
+    assert "hides whether errors are skewed" in interval_notes(plan, hidden, "abc")[0]
+
+
+def test_all_columns_are_noted_and_no_deviation_that_none_has():
+    plan = DPBayesianLogisticRegression().privacy_plan(300, 9)
+    unseen = {"unseen_columns": np.arange(9), "unseen_deviation": math.inf}
+    (note,) = interval_notes(plan, unseen, "abcdefghi")
+    assert "f, g, h, i vary: intervals of numbers that use little of their bounds" in note
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 9))
+    model = DPBayesianLogisticRegression(0.1, random_state=0).fit(rows, rows[:, 0] > 0.0)
+    assert model.released_["unseen_deviation"] == math.inf
 
 
 def test_skewed_errors_are_told_and_heavy_tails_are_not():

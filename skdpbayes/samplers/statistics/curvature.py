@@ -254,7 +254,7 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     eigenvectors = np.ascontiguousarray(transform @ basis)
     squares = _unweighted(design, eigenvectors, values / weight_left)
     factor, diagonal_variance = variance_factors(entry_variances)
-    # Noise whose eigenvalues are up to twice ``values``: no positive matrix has more between eigenvectors.
+    # Noise with eigenvalues of twice ``values``: more would be seen, unless rows vary along few directions.
     variance_factor = np.minimum(factor, values / np.sqrt(length))
     diagonal_variance += 2.0 * (factor**2 - variance_factor**2)
     return Curvature(

@@ -592,8 +592,8 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
     -------
     diagnostics : dict of {str: float or ndarray}
         Shares of the largest possible second moment, along one direction and of the trace, the columns
-        that `hidden_columns` finds, and the deviation, over half the width of bounds, below which noise
-        hides how much a column varies.
+        that `hidden_columns` finds, and the deviation below which noise hides how much a column around 0
+        varies, infinite if it is that of no column within usual bounds.
     """
     known = moment, noise_scale, constant
     n_records = n_samples if is_exact else number_of_records(*known, n_samples)
@@ -605,7 +605,9 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
         "hidden_columns": hidden,
         "hidden_or_rare_columns": candidates,
         "unseen_columns": unseen,
-        "unseen_deviation": deviation / half_width(data_norm, len(moment) - 1),
+        "unseen_deviation": deviation
+        if deviation < half_width(data_norm, len(moment) - 1)
+        else math.inf,
     }
 
 
