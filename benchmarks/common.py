@@ -176,6 +176,20 @@ def interval_scores(low, high, truth):
     return {"coverage": np.mean((low < truth) & (truth < high)), "width": np.mean(high - low)}
 
 
+# Of 90% intervals of a normal law.
+QUANTILE = 1.6449
+
+
+def sandwich_deviations(z, errors, slopes=1.0):
+    """Return the deviations of regression coefficients without privacy, whatever errors vary with.
+
+    ``slopes`` are those of responses' means, for each row or all of them.
+    """
+    bread = np.linalg.inv((z * np.reshape(slopes, (-1, 1))).T @ z)
+    meat = (z * (errors**2)[:, None]).T @ z
+    return np.sqrt(np.diag(bread @ meat @ bread))
+
+
 def mean_with_error(values):
     """Return (mean, its standard error); the error is nan for a single value."""
     values = np.asarray(values, dtype=float)

@@ -22,8 +22,8 @@ import warnings
 
 import numpy as np
 
-from benchmarks.common import allow_seeds, print_heads
-from benchmarks.regression.counts import QUANTILE, maximum_likelihood
+from benchmarks.common import QUANTILE, allow_seeds, print_heads, sandwich_deviations
+from benchmarks.regression.counts import maximum_likelihood
 from skdpbayes import DPBayesianPoissonRegressor
 
 # Counts of these are out of a few.
@@ -150,9 +150,7 @@ def quasi_poisson(rows, counts, exposure):
     z = np.column_stack([rows, np.ones(len(rows))])
     theta = maximum_likelihood(z, counts, offsets)
     means = np.exp(z @ theta + offsets)
-    inverse = np.linalg.inv((z * means[:, None]).T @ z)
-    meat = (z * ((counts - means) ** 2)[:, None]).T @ z
-    return theta, np.sqrt(np.diag(inverse @ meat @ inverse))
+    return theta, sandwich_deviations(z, counts - means, means)
 
 
 def measured(design, law, n, rate, epsilon, seed):

@@ -22,7 +22,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.common import allow_seeds, print_heads
+from benchmarks.common import QUANTILE, allow_seeds, print_heads, sandwich_deviations
 from skdpbayes import DPBayesianRidge
 
 DESIGNS = {
@@ -63,11 +63,9 @@ def a_table(kind, n, rng):
 
 def least_squares(rows, y):
     """Slopes, and their deviations whatever errors vary with."""
-    design = np.column_stack([rows, np.ones(len(rows))])
-    bread = np.linalg.inv(design.T @ design)
-    found = bread @ (design.T @ y)
-    scores = design * (y - design @ found)[:, None]
-    return found[:-1], np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))[:-1]
+    z = np.column_stack([rows, np.ones(len(rows))])
+    found = np.linalg.lstsq(z, y, rcond=None)[0]
+    return found[:-1], sandwich_deviations(z, y - z @ found)[:-1]
 
 
 def held(kind, n, epsilon, slopes, seed):
@@ -82,7 +80,7 @@ def held(kind, n, epsilon, slopes, seed):
     notes = " ".join(model.interval_notes())
     is_told = warns or "of a centre" in notes or "skewed" in notes
     is_held = (low <= slopes) & (slopes <= high)
-    widths = (high - low) / (2.0 * 1.645 * least_squares(rows, y)[1])
+    widths = (high - low) / (2.0 * QUANTILE * least_squares(rows, y)[1])
     return is_held, widths, warns, ~is_held & (not is_told)
 
 

@@ -26,14 +26,13 @@ import time
 
 import numpy as np
 
-from benchmarks.common import allow_seeds, print_heads
+from benchmarks.common import QUANTILE, allow_seeds, print_heads
 from skdpbayes.models import LinearModel, Poisson
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals
 from skdpbayes.samplers.base import run_plan
 
 DELTA, COEFFICIENTS = 1e-5, 0.5
-QUANTILE = 1.6449  # Of 90% intervals.
 
 
 def make_table(design, n, d, rate, dispersion, exposed, rng):

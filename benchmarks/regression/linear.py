@@ -37,14 +37,19 @@ import time
 
 import numpy as np
 
-from benchmarks.common import allow_seeds, print_heads, symmetric_noise
+from benchmarks.common import (
+    QUANTILE,
+    allow_seeds,
+    print_heads,
+    sandwich_deviations,
+    symmetric_noise,
+)
 from skdpbayes import DPBayesianRidge
 from skdpbayes.models import LinearModel, Normal
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
 
 DELTA, DEVIATION, COEFFICIENTS = 1e-5, 0.3, 0.5
-QUANTILE = 1.6449  # Of 90% intervals.
 
 
 def make_table(design, n, d, rng):
@@ -151,9 +156,7 @@ def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
         error, without = (
             math.sqrt((one - truth) @ curvature @ (one - truth)) for one in (mean, least)
         )
-        bread, squares = np.linalg.inv(curvature), (responses - z @ least) ** 2
-        meat = (z * squares[:, None]).T @ z / n
-        usual = 2 * QUANTILE * np.sqrt(np.diag(bread @ meat @ bread) / n)
+        usual = 2 * QUANTILE * sandwich_deviations(z, responses - z @ least)
         covers = np.where(np.isfinite(low), (low < truth) & (truth < high), np.nan)
         width = np.median((high - low) / usual)
         found.append((error / without, covers.mean(), covers[-1], width, seconds))
