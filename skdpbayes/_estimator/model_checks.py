@@ -248,9 +248,8 @@ def skewed_errors(released):
     return (
         f"errors are skewed: {seen}, and noise hides how it changes with the columns. Coefficients tell how "
         "the centre of responses changes; their mean may change by another number, which intervals may miss. "
-        "For means, as of costs, take more rows or a "
-        "larger epsilon, or fit the logarithm of positive responses, and whether any is there apart from how "
-        "much; fitting again spends budget again.",
+        "For means, as of costs, take more rows or a larger epsilon, or fit the logarithm of positive "
+        "responses, and whether any is there apart from how much; fitting again spends budget again.",
     )
 
 

@@ -217,7 +217,7 @@ class Curvature:
     diagonal_variance: np.ndarray
     mean: np.ndarray
     squares: np.ndarray
-    hidden: float = 0.0
+    hidden: float
 
 
 def combined(design, transform, matrix, noise_scale, n_samples):

@@ -599,29 +599,27 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
     n_records = n_samples if is_exact else number_of_records(*known, n_samples)
     hidden, candidates, unseen = hidden_columns(*known, data_norm, n_records)
     deviation = math.sqrt(_SEEN * noise_scale / n_records)
+    is_within_bounds = deviation < half_width(data_norm, len(moment) - 1)
     return {
         "share_of_a_direction": share_of_a_direction(*known, data_norm, n_samples, is_exact),
         "share_of_norm": share_of_norm(*known, data_norm, n_samples, is_exact),
         "hidden_columns": hidden,
         "hidden_or_rare_columns": candidates,
         "unseen_columns": unseen,
-        "unseen_deviation": deviation
-        if deviation < half_width(data_norm, len(moment) - 1)
-        else math.inf,
+        "unseen_deviation": deviation if is_within_bounds else math.inf,
     }
 
 
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     """Indices of columns that hardly vary, surely and perhaps, and of all whose variance noise hides.
 
-    Noise hides them, and they vary far less than their bounds allow: their variance is within 1.5
-    deviations of its noise from 0, and below that of a column that uses its
-    bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
-    events have such a variance, too, but intervals that cover: columns whose moments may be those of an
-    indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are left out where a table shows an
-    indicator; elsewhere the latter are named, as columns at an end of their bounds, and the former are
-    candidates. Of others whose variance is within two deviations of 0 nothing tells whether they use their
-    bounds.
+    Those that hardly vary have a variance within 1.5 deviations of its noise from 0, and below that of a
+    column that uses its bounds by as many deviations as a table exceeds by chance once in a hundred times.
+    Indicators of rare events have such a variance, too, but intervals that cover: columns whose moments may
+    be those of an indicator, ``E[x^2] = E[x]`` (0 and 1) or ``E[x^2] = 1`` (-1 and 1), are left out where a
+    table shows an indicator; elsewhere the latter are named, as columns at an end of their bounds, and the
+    former are candidates. Of others whose variance is within two deviations of 0 nothing tells whether they
+    use their bounds.
 
     Parameters
     ----------

@@ -103,6 +103,7 @@ def a_density(rng, length=5, curvature=None, **changed):
         diagonal_variance=rng.uniform(0.001, 0.01, length),
         mean=0.1 * rng.normal(size=length),
         squares=rng.uniform(0.2, 1.2, length),
+        hidden=0.0,
     )
     but_deviation = np.pad(np.eye(length), (0, 1))
     fields = dict(

@@ -99,7 +99,7 @@ def plain_density(n):
     none, one = np.zeros(1), np.ones(1)
     return NormalDensity(
         n_samples=n,
-        curvature=Curvature(np.eye(1), one, none, none, mean=one, squares=one),
+        curvature=Curvature(np.eye(1), one, none, none, mean=one, squares=one, hidden=0.0),
         prior=None,
         scales=one,
         growth=None,
@@ -220,7 +220,9 @@ def two_columns(n):
     none, one = np.zeros(2), np.ones(2)
     return replace(
         plain_density(n),
-        curvature=Curvature(np.eye(2), one, none, none, mean=np.array([1.0, 0.0]), squares=one),
+        curvature=Curvature(
+            np.eye(2), one, none, none, mean=np.array([1.0, 0.0]), squares=one, hidden=0.0
+        ),
         start=np.zeros(3),
     )
 

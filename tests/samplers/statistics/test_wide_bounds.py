@@ -73,8 +73,8 @@ def test_intervals_of_small_tables_hold_or_their_columns_are_named(kind):
         silent.append((is_missed & ~np.array(is_named))[:2].mean())
         others.append(np.mean(is_named[2:]))
     assert np.mean(silent) <= 0.13 and np.mean(missed) > 0.2
-    # Not all that noise might hide: rare indicators, and of numbers with more noise all.
-    assert np.mean(others) < (0.6 if kind == "labels" else 1.01)
+    # They are .31, .81 and .67: there is more noise on what is released for numbers and for counts.
+    assert np.mean(others) < {"labels": 0.6, "numbers": 0.95, "counts": 0.9}[kind]
 
 
 @pytest.mark.nightly
