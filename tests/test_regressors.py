@@ -19,6 +19,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.models import Normal, Poisson
+from skdpbayes.models.families.normal import ErrorLaw
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
@@ -207,6 +208,20 @@ def test_quantiles_of_mixtures_are_exact(probability, rng):
     up_to = stats.poisson.cdf(found[:, None], np.exp(logits)).mean(axis=1)
     below = stats.poisson.cdf(found[:, None] - 1, np.exp(logits)).mean(axis=1)
     assert (found >= 0).all() and (up_to >= probability).all() and (below < probability).all()
+
+
+@pytest.mark.parametrize("skewness", [-1.5, -0.4, 0.0, 0.01, 1.5])
+def test_errors_have_the_moments_that_they_are_said_to_have(skewness, rng):
+    law = ErrorLaw(np.array([2.0]), skewness)
+    edges = np.linspace(-40.0, 40.0, 400_001)
+    masses, middles = np.diff(law.cdf(edges[:, None])[:, 0]), edges[:-1] + 1e-4
+    moments = [masses @ middles**k for k in range(4)]
+    np.testing.assert_allclose(moments, [1.0, 0.0, 4.0, 8.0 * skewness], atol=5e-3)
+    drawn = law.simulated((200_000, 1), rng)[:, 0]
+    assert stats.kstest(drawn, lambda x: law.cdf(x[:, None])[:, 0]).pvalue > 1e-4
+    logits = rng.normal(size=(5, 1))
+    found = mixture_quantile(Normal(-1.0, 1.0), 0.05, logits, law)
+    np.testing.assert_allclose(law.cdf(found[:, None] - logits), 0.05, atol=1e-6)
 
 
 @pytest.mark.parametrize("deviation", [0.02, 2.0, 30.0])

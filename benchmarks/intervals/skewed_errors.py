@@ -12,8 +12,9 @@ with symmetric errors, Student's law with four degrees of freedom and the normal
 
 Printed are the shares of 90% intervals that hold the slopes of least squares on the whole population, all
 columns and the worst one; the median width over that of least squares on the same rows; the share of fits
-that warn of skewed errors; and the share of tables in which the interval of the worst column misses while
-nothing is said of skewed errors or of a centre, neither by a warning nor by a note. Delta is 1e-5.
+that warn of skewed errors; the share of tables in which the interval of the worst column misses while
+nothing is said of skewed errors or of a centre, neither by a warning nor by a note; and the shares of new
+responses below and above their 90% intervals. Delta is 1e-5.
 """
 
 import argparse
@@ -31,6 +32,7 @@ DESIGNS = {
 }
 SIZES = ((1_000, 1.0), (2_000, 1.0), (3_000, 1.0), (10_000, 1.0), (40_000, 0.5), (40_000, 3.0))
 POPULATION = 2_000_000
+N_NEW = 2_000
 
 
 def a_table(kind, n, rng):
@@ -69,7 +71,7 @@ def least_squares(rows, y):
 
 
 def held(kind, n, epsilon, slopes, seed):
-    """Which intervals hold the slopes, their widths, and what is said of them."""
+    """Which intervals hold the slopes, their widths, what is said of them, and shares of new responses."""
     rows, y, half = a_table(kind, n, np.random.default_rng(seed))
     model = DPBayesianRidge((-half, half), epsilon=epsilon, delta=1e-5, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
@@ -81,7 +83,10 @@ def held(kind, n, epsilon, slopes, seed):
     is_told = warns or "of a centre" in notes or "skewed" in notes
     is_held = (low <= slopes) & (slopes <= high)
     widths = (high - low) / (2.0 * QUANTILE * least_squares(rows, y)[1])
-    return is_held, widths, warns, ~is_held & (not is_told)
+    new_rows, new, _ = a_table(kind, N_NEW, np.random.default_rng((seed, 1)))
+    low, high = model.prediction_interval(new_rows).T
+    beyond = np.mean(new < low), np.mean(new > high)
+    return is_held, widths, warns, ~is_held & (not is_told), beyond
 
 
 def main():
@@ -91,15 +96,20 @@ def main():
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     options = parser.parse_args()
     allow_seeds()
-    print_heads("errors | rows | epsilon | held | worst | width | warn | silent misses")
+    print_heads(
+        "errors | rows | epsilon | held | worst | width | warn | silent misses | below | above"
+    )
     kinds = [kind for name in options.designs for kind in DESIGNS[name]]
     for kind, (n, epsilon) in product(kinds, SIZES):
         slopes = least_squares(*a_table(kind, POPULATION, np.random.default_rng(999))[:2])[0]
         found = [held(kind, n, epsilon, slopes, seed) for seed in range(options.repetitions)]
-        are_held, widths, warn, missed = (np.array(part) for part in zip(*found, strict=True))
+        are_held, widths, warn, missed, beyond = (
+            np.array(part) for part in zip(*found, strict=True)
+        )
         print(
             f"| {kind} | {n:,} | {epsilon:g} | {are_held.mean():.2f} | {are_held.mean(axis=0).min():.2f} | "
-            f"{np.median(widths):.2f} | {warn.mean():.2f} | {missed.mean(axis=0).max():.2f} |",
+            f"{np.median(widths):.2f} | {warn.mean():.2f} | {missed.mean(axis=0).max():.2f} | "
+            f"{beyond.mean(axis=0)[0]:.3f} | {beyond.mean(axis=0)[1]:.3f} |",
             flush=True,
         )
 

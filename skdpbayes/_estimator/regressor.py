@@ -23,6 +23,7 @@ from .._data.columns import count_column, number_column, own_weights
 from .._data.table import logarithms, validate_table
 from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike, RandomStateLike
+from ..models.families.normal import ErrorLaw, error_law
 from ..models.rows import clip_rows, scale_rows
 from ..samplers import Plan
 from .base import PrivatePosteriorMixin, check_number_of_draws, generator_of
@@ -61,8 +62,8 @@ def mixture_quantile(law, probability, logits, noise):
     probability : float
         In (0, 1).
     logits : ndarray of shape (n_rows, n_draws)
-    noise : ndarray of shape (n_draws,), CountLaw or None
-        Deviations of errors, or how counts vary.
+    noise : ErrorLaw, ndarray of shape (n_draws,), CountLaw or None
+        The law of errors, deviations of normal ones, or how counts vary.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def _guess(law, probability, wanted, logits, noise):
     if are_counts:
         sampling_sd = np.sqrt(middle if noise is None else noise.variance(middle))
     else:
-        sampling_sd = np.full(middle.size, np.sqrt(np.mean(noise**2)))
+        sampling_sd = np.full(middle.size, np.sqrt(np.mean(error_law(noise).deviations ** 2)))
     away = np.hypot(tail - middle, wanted * sampling_sd)
     width = np.maximum(np.maximum(sampling_sd, away), 1e-300)
     guess = middle + np.sign(wanted) * away
@@ -190,7 +191,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return self.plan_.bounds.family
 
     def _noise(self) -> Any:
-        """Deviations of errors, of shape (n_draws,), how counts vary, or None."""
+        """An `ErrorLaw`, how counts vary, or None."""
         return None
 
     def _origin(self) -> Any:
@@ -273,7 +274,8 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
             # Post-processing.
             chosen = generator.choice(kept, size=check_number_of_draws(n_draws))
         noise = self._noise()
-        noise = noise[chosen] if isinstance(noise, np.ndarray) else noise
+        if isinstance(noise, ErrorLaw):
+            noise = noise._replace(deviations=noise.deviations[chosen])
 
         def simulated(logits):
             return self._law.simulated(logits[:, chosen], noise, generator)

@@ -22,6 +22,7 @@ from .._estimator.regressor import PrivateRegressorMixin
 from .._mechanisms.exponential import short_decimals
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import Normal
+from ..models.families.normal import ErrorLaw
 from ..privacy.deferred_warnings import warn, warns_last
 from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
@@ -150,6 +151,8 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
         - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
           errors, its deviation, and the errors' deviation;
+        - with it ``error_skewness``, float in [-1.5, 1.5]: the skewness of errors as far as noise lets it be
+          seen, that of new responses in predictions;
         - with it ``noise_of_skewed_slopes``, float: the deviation of the noise on what skewed errors change
           of slopes, over that of errors, in coordinates in which rows have a second moment of one; inf if
           slopes are those of a centre.
@@ -275,7 +278,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         return replace(model, family=self._family_with_bounds(middle - half, middle + half))
 
     def _noise(self) -> Any:
-        return self.noise_samples_
+        return ErrorLaw(self.noise_samples_, self.released_.get("error_skewness", 0.0))
 
     @warns_last
     def fit(
@@ -350,9 +353,11 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
 
-        All rows have errors of one deviation, and normal ones. Where errors grow with a column, intervals are
-        too wide where these are small, and too short where they are large: of 90% intervals, 82% held new
-        responses on average, and 64% where errors were largest (5,000 rows, epsilon 1).
+        All rows have errors of one law: normal ones, or where their mean and their centre differ by more than
+        noise explains a shifted lognormal law, with a tail on the side of the mean and a skewness of at most
+        1.5. Where errors grow with a column, intervals are too wide where these are small, and too short
+        where they are large: of 90% intervals, 82% held new responses on average, and 64% where errors were
+        largest (5,000 rows, epsilon 1).
 
         Parameters
         ----------

@@ -165,7 +165,7 @@ class NumberFamily(Family):
 
     @abstractmethod
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Probabilities of responses up to ``values``; ``noise`` is their deviation or dispersion."""
+        """Probabilities of responses up to ``values``; ``noise`` is their `ErrorLaw` or `CountLaw`."""
 
     @abstractmethod
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:

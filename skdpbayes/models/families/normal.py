@@ -7,9 +7,10 @@ With ``tau = b - a``, the default, it is the normal law's wherever the mean is w
 outside the bounds are counted as the nearer bound. Huber, "Robust estimation of a location parameter", 1964.
 """
 
+import math
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,6 +23,62 @@ from ..rows import real_numbers
 from .base import NumberFamily, has_one_block, write_loss_differences, write_residuals
 
 _FIELDS = ("low", "high", "deviation", "clip")
+# Skewness below which errors count as normal.
+_LEAST_SKEWNESS = 1e-3
+
+
+class ErrorLaw(NamedTuple):
+    """Errors of mean 0, normal ones or with a tail to one side.
+
+        e = s (exp(g z - g^2 / 2) - 1) / sqrt(exp(g^2) - 1),    z ~ N(0, 1)
+
+    a shifted lognormal law, in the limit of ``g = 0`` the normal one. With ``w = exp(g^2)`` its skewness is
+    ``(w + 2) sqrt(w - 1)``. For a negative one it is that of ``-e``.
+
+    Attributes
+    ----------
+    deviations : ndarray of shape (n_draws,)
+        ``s``.
+    skewness : float, default=0
+        The third moment over the cube of the deviation.
+    """
+
+    deviations: np.ndarray
+    skewness: float = 0.0
+
+    @property
+    def _shape(self):
+        """``g``, and ``sqrt(exp(g^2) - 1)``."""
+        square = self.skewness**2
+        # The root of (w + 2)^2 (w - 1) = skewness^2.
+        cube = 1.0 + 0.5 * square + abs(self.skewness) * math.sqrt(1.0 + 0.25 * square)
+        excess = cube ** (1.0 / 3.0) + cube ** (-1.0 / 3.0) - 2.0
+        return math.sqrt(math.log1p(excess)), math.sqrt(excess)
+
+    def cdf(self, errors):
+        """Probabilities of errors up to ``errors``, of shape (..., n_draws)."""
+        z = errors / self.deviations
+        if abs(self.skewness) < _LEAST_SKEWNESS:
+            return ndtr(z)
+        (g, root), sign = self._shape, math.copysign(1.0, self.skewness)
+        inner = 1.0 + sign * root * z
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.maximum(inner, 0.0))
+        return ndtr(sign * (logs / g + 0.5 * g))
+
+    def simulated(self, shape, generator):
+        """Errors of shape ``(..., n_draws)``."""
+        # Post-processing.
+        z = generator.standard_normal(shape)
+        if abs(self.skewness) >= _LEAST_SKEWNESS:
+            (g, root), sign = self._shape, math.copysign(1.0, self.skewness)
+            z = sign * np.expm1(sign * g * z - 0.5 * g**2) / root
+        return self.deviations * z
+
+
+def error_law(noise):
+    """An `ErrorLaw`; deviations are those of normal errors."""
+    return noise if isinstance(noise, ErrorLaw) else ErrorLaw(np.asarray(noise))
 
 
 @dataclass(frozen=True)
@@ -158,12 +215,11 @@ class Normal(NumberFamily):
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
         """The probabilities of numbers up to ``values``."""
-        return ndtr((values - logits) / noise)
+        return error_law(noise).cdf(values - logits)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
         """Numbers, which the bounds do not confine."""
-        # Post-processing.
-        return logits + noise * generator.standard_normal(logits.shape)
+        return logits + error_law(noise).simulated(logits.shape, generator)
 
     @property
     def largest_slope(self) -> np.ndarray:

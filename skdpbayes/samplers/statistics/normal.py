@@ -185,6 +185,10 @@ _UPPER_SDS = 1.0
 _WIDE_CLIPS = {"wide_clip": "wide_clip", "wide_residuals": "wide_residuals_clip"}
 # Largest logarithm of a deviation, whose square is then still a double.
 _LARGEST_LOG_DEVIATION = 300.0
+# Prior deviation of the errors' skewness, if there is any.
+_PRIOR_SD_SKEWNESS = 1.5
+# Largest skewness: how far the short tail goes is not seen, and intervals would be too short there.
+_LARGEST_SKEWNESS = 1.5
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
 _NOISE_FLOOR = 1.5
 
@@ -437,6 +441,23 @@ class NormalDensity(Density):
             float(np.sqrt(square)),
         )
 
+    def error_skewness(self, asymmetry):
+        """The skewness of errors that is believed, given `asymmetry`.
+
+        By the first term of Edgeworth's expansion the mean of errors of skewness ``g`` and deviation ``s`` is
+        ``g s k phi(k) / (3 (2 Phi(k) - 1))`` above the centre at a clip of ``k s``.
+        """
+        mean, deviation, size = asymmetry
+        ratio = self.noisy_sums[-1].clip / size
+        inside = float(clipped_normal(0.0, 1.0, ratio).slope)
+        unit = size * ratio * math.exp(-0.5 * ratio**2) / (3.0 * math.sqrt(2.0 * math.pi) * inside)
+        prior, square = (_PRIOR_SD_SKEWNESS * unit) ** 2, deviation**2
+        # Errors are as likely to be symmetric as not.
+        exponent = 0.5 * prior / (prior + square) * mean**2 / square
+        odds = math.sqrt(square / (prior + square)) * math.exp(min(exponent, 700.0))
+        skewness = odds / (1.0 + odds) * _PRIOR_SD_SKEWNESS**2 * unit * mean / (prior + square)
+        return float(np.clip(skewness, -_LARGEST_SKEWNESS, _LARGEST_SKEWNESS))
+
     def deviations_without_noise(self):
         """The deviations that coefficients would have without noise, as far as that is known."""
         precision = self.prior.precision(self.scales)[:-1, :-1]
@@ -634,6 +655,7 @@ class NormalLikelihood(Likelihood):
         }
         if (asymmetry := density.asymmetry()) is not None:
             other["asymmetry"] = asymmetry
+            other["error_skewness"] = density.error_skewness(asymmetry)
             other["noise_of_skewed_slopes"] = density.heavy_tails.noise_of_slopes(density)
         return other
 

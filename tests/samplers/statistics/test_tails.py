@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
@@ -92,6 +94,56 @@ def test_the_deviation_of_errors_is_that_of_all_of_them():
     assert model.noise_samples_.mean() == pytest.approx(0.3, rel=0.1)
     low, high = model.prediction_interval(rows, 0.9).T
     assert 0.87 < np.mean((low < y) & (y < high)) < 0.97
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_intervals_of_new_responses_have_their_tail_where_errors_have_it(sign):
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(-1.0, 1.0, size=(40_000, 3))
+    y = sign * 0.3 * (rng.exponential(size=40_000) - 1.0)
+    model = DPBayesianRidge((-BOUND, BOUND), epsilon=3.0, delta=1e-5, random_state=0)
+    y += rows[:, 0]
+    model.fit(rows[:20_000], y[:20_000])
+    assert sign * model.released_["error_skewness"] > 0.5
+    rows, y = rows[20_000:], y[20_000:]
+    low, high = np.sort(sign * model.prediction_interval(rows, 0.9), axis=1).T
+    mean = sign * model.predict(rows)
+    assert np.all(high - mean > 1.25 * (mean - low))
+    above = np.mean(sign * y > high)
+    drawn = sign * (model.posterior_predictive(rows[:1], 4000, random_state=0)[:, 0])
+    assert stats.skew(drawn) > 0.5
+    assert drawn.mean() == pytest.approx(mean[0], abs=5.0 * 0.3 / math.sqrt(4000))
+    assert drawn.std() == pytest.approx(0.3, rel=0.15)
+    model.released_["error_skewness"] = 0.0
+    of_normal = np.mean(sign * y > np.max(sign * model.prediction_interval(rows, 0.9), axis=1))
+    assert abs(above - 0.05) < abs(of_normal - 0.05) - 0.003
+
+
+def test_symmetric_errors_have_no_tail_to_one_side():
+    rng = np.random.default_rng(3)
+    for seed in range(4):
+        rows = rng.uniform(-1.0, 1.0, size=(5_000, 3))
+        y = rows[:, 0] + 0.3 * rng.standard_t(5, size=5_000)
+        model = DPBayesianRidge((-BOUND, BOUND), epsilon=1.0, delta=1e-5, random_state=seed)
+        assert abs(model.fit(rows, y).released_["error_skewness"]) < 0.4
+
+
+@pytest.mark.parametrize("ratio", [1.2, 1.8, 2.5])
+@pytest.mark.parametrize("skewness", [-0.6, 0.3])
+def test_a_skewness_follows_from_how_far_a_mean_is_from_a_centre(ratio, skewness):
+    """Against the centre of a gamma law, to the first order; and none where noise hides it."""
+    law = stats.pearson3(skewness)
+    sums = (NoisySum(np.zeros(1), 0.1, point=np.zeros(1), clip=2.0 * ratio),)
+    density = replace(plain_density(1e6), noisy_sums=sums)
+    points, weights = np.polynomial.legendre.leggauss(2000)
+    points, weights = 10.0 * points, 10.0 * weights
+    centre = brentq(
+        lambda c: weights @ (np.clip(points - c, -ratio, ratio) * law.pdf(points)), -1.0, 1.0
+    )
+    found = density.error_skewness((-2.0 * centre, 1e-6, 2.0))
+    assert found == pytest.approx(skewness, rel=0.25)
+    assert abs(density.error_skewness((-2.0 * centre, 10.0, 2.0))) < 0.01
+    assert density.error_skewness((-100.0 * centre, 1e-6, 2.0)) == math.copysign(1.5, skewness)
 
 
 def plain_density(n):
