@@ -13,8 +13,9 @@ for all; counts of six trials.
 
 Printed are, of 90% intervals of all coefficients but the intercept, the share that holds the true one (of
 counts of trials, what quasi-Poisson regression finds), that of the worst column, the median width over that
-of quasi-Poisson regression's sandwich, the sum of predictions over that of counts, and the number of fits
-that warn. All are private under replace_one.
+of quasi-Poisson regression's sandwich, the sum of predictions over that of counts, the number of fits that
+warn, and that of fits whose tables of intervals have a note on the law of counts. All are private under
+replace_one.
 """
 
 import argparse
@@ -174,6 +175,7 @@ def measured(design, law, n, rate, epsilon, seed):
         np.median((high - low) / (2.0 * QUANTILE * deviations[:d])),
         model.predict(rows, exposure=exposure).mean() / counts.mean(),
         bool(caught),
+        any("any law" in note or "of the laws" in note for note in model.interval_notes()),
     )
 
 
@@ -185,7 +187,7 @@ def main():
     parser.add_argument("--laws", nargs="+", help="all if left out")
     arguments = parser.parse_args()
     allow_seeds()
-    print_heads("law | rows | rate | epsilon | held | worst column | width | sum | warn")
+    print_heads("law | rows | rate | epsilon | held | worst column | width | sum | warn | note")
     for design in arguments.designs:
         cells, _, laws = DESIGNS[design]
         for law in laws:
@@ -201,7 +203,7 @@ def main():
                 width, total = np.median(others[0]), np.median(others[1])
                 print(
                     f"{law} | {n:,} | {rate:g} | {epsilon:g} | {columns.mean():.2f} | {columns.min():.2f} | "
-                    f"{width:.2f} | {total:.3f} | {sum(others[2])}",
+                    f"{width:.2f} | {total:.3f} | {sum(others[2])} | {sum(others[3])}",
                     flush=True,
                 )
 

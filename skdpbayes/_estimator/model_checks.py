@@ -61,6 +61,11 @@ _HIDDEN_DIRECTIONS = (
     "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger "
     "epsilon; fitting again spends budget again."
 )
+# What large counts have beyond any law, over the mean of counts, from which on it is noted. Lognormal rates
+# have up to .03, and are held.
+_MANY_LARGE_COUNTS = 0.05
+# Deviations by which a histogram of counts with exposures is off, from which on it is noted.
+_NO_LAW = 5.0
 # Share of counts that equal max_count, beyond which a fit warns.
 _LARGEST_SHARE_AT_MAX = 0.8
 # Deviations from 0 of the difference between the errors' mean and their centre, from which on they are
@@ -228,6 +233,7 @@ def interval_notes(plan, released, names):
             "noise hides whether errors are skewed: where they are and grow with a column, its slope is that "
             "of a centre, and not of the mean.",
         )
+    notes += _notes_on_counts(released)
     if count := len(unseen := released.get("unseen_columns", ())):
         which, limit = "that use little of their bounds", released["unseen_deviation"]
         if limit < math.inf:
@@ -237,6 +243,21 @@ def interval_notes(plan, released, names):
             "short; those of indicators are not.",
         )
     return notes
+
+
+def _notes_on_counts(released):
+    """Notes where counts follow none of the laws that were tried."""
+    if released.get("unexplained_large_counts", 0.0) > _MANY_LARGE_COUNTS:
+        return (
+            "more counts are large than any law that was tried explains, as where a few rows have a rate of "
+            "their own: intervals are nearer to those of the other rows, and may be too short.",
+        )
+    if "typical_exposure" in released and released["law_discrepancy"] > _NO_LAW:
+        return (
+            "counts follow none of the laws that were tried. Where an exposure ends with the event, as in "
+            "survival, that is expected, and intervals of many rows are somewhat too short.",
+        )
+    return ()
 
 
 def skewed_errors(released):

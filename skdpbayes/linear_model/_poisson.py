@@ -138,6 +138,10 @@ class DPBayesianPoissonRegressor(
 
         - ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``, as there;
         - ``law``, `skdpbayes.models.families.poisson.CountLaw`: how counts vary around their means;
+        - ``law_discrepancy``, float: deviations by which the histogram of counts is off on average (root mean
+          square) under the likeliest law; about 1 where counts follow it;
+        - ``unexplained_large_counts``, float: by how much more there is of large counts than under that law,
+          beyond what noise explains, over the mean of counts;
         - ``dispersion``, float: the variance of counts over their mean, on average;
         - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
         - with exposures ``typical_exposure``, float.

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
-from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX
+from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX, interval_notes
 from skdpbayes.models.families.poisson import CountLaw, drawn
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
@@ -189,3 +189,38 @@ def test_chains_in_whitened_coordinates_name_columns_that_noise_hides(top, is_na
         model.fit(rows, y)
     assert any("hides how much x1 varies" in str(each.message) for each in caught) == is_named
     assert "intervals of those with a deviation below" in str(model.privacy_plan(n, 2))
+
+
+def test_a_few_rows_with_a_rate_of_their_own_are_noted():
+    def a_fiftieth(means, rng):
+        return rng.poisson(means * np.where(rng.random(means.size) < 0.02, 10.0, 1.0))
+
+    def rates_differ(means, rng):
+        return rng.poisson(means * np.exp(rng.normal(size=means.size) - 0.5))
+
+    for law, is_noted in ((a_fiftieth, True), (rates_differ, False), (poisson, False)):
+        model, _ = told(0, law, 20.0, max_count=1000, n=40_000, epsilon=3.0)
+        assert any("more counts are large" in note for note in model.interval_notes()) == is_noted
+        assert (model.released_["unexplained_large_counts"] > 0.05) == is_noted
+
+
+def test_survival_is_noted_and_other_exposures_are_not():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-1.0, 1.0, size=(10_000, 3))
+    means = np.exp(0.5 * rows[:, 0])
+    times, exposure = rng.exponential(1.0 / means), rng.uniform(0.5, 2.0, size=len(rows))
+    model = DPBayesianPoissonRegressor(5, 1.0, 1e-5, random_state=0)
+    model.fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
+    assert any("ends with the event" in note for note in model.interval_notes())
+    model.fit(rows, np.minimum(rng.poisson(means * exposure), 5), exposure=exposure)
+    assert model.released_["law_discrepancy"] < 2.0 and not model.interval_notes()
+
+
+def test_counts_of_no_law_are_noted_only_where_exposures_may_be_the_cause():
+    plan = DPBayesianPoissonRegressor(5).privacy_plan(10_000, 3)
+    released = {"law_discrepancy": 8.0, "unexplained_large_counts": 0.0}
+    assert interval_notes(plan, released, "abc") == ()
+    (note,) = interval_notes(plan, {**released, "typical_exposure": 1.0}, "abc")
+    assert "survival" in note
+    (note,) = interval_notes(plan, {**released, "unexplained_large_counts": 0.1}, "abc")
+    assert "more counts are large" in note

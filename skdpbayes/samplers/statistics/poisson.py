@@ -401,6 +401,8 @@ class PoissonLikelihood(Likelihood):
         law, means = self.laws.mean, self.synthetic_design.means(self.start)
         other = {
             "law": law,
+            "law_discrepancy": self.laws.discrepancy,
+            "unexplained_large_counts": float(self.laws.tails[1].max() / means.mean()),
             "dispersion": float(law.variance(means).sum() / means.sum()),
             "share_of_largest": share_of_largest(counts.value, counts.noise),
         }
