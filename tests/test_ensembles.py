@@ -121,6 +121,7 @@ def search(estimator=None, given=None, **options):
     return DPRandomizedSearchCV(estimator or model(), given or {"prior_scale": [1.0]}, **options)
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", SEEDED)
 def test_every_seed_is_announced_and_refused_before_a_charge(name):
     for relation in ("replace_one", "replace_one_person"):
@@ -365,6 +366,7 @@ def test_a_transformer_of_responses_is_named_and_functions_are_not():
         TransformedTargetRegressor(regressor, func=np.tanh, inverse_func=np.arctanh).fit(X, target)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_by_scores_without_noise_is_named_once(search):
     how = {"n_iter": 2} if search is RandomizedSearchCV else {}

@@ -49,6 +49,7 @@ def sure_at_once(m, sizes, weight, mu):
     return np.trapezoid(tail.sum(axis=0) * density, z)
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("m, sizes", [(20, (8, 12)), (100, (18, 32)), (400, (40, 60))])
 @pytest.mark.parametrize("mu", [0.3, 0.7, 1.2])
 def test_the_bound_of_mu_allows_what_is_private_and_little_more(m, sizes, mu):

@@ -48,7 +48,7 @@ def test_the_guide_counts_what_the_tools_find():
     ) in text
 
 
-@pytest.mark.daily(8)
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", slow_ones_nightly({name: bug.fit for name, bug in BUGS.items()}))
 def test_the_table_says_what_a_replay_finds(name):
     assert stated(PAGE)[name][1] == said_of(replayed(BUGS[name]))

@@ -45,6 +45,7 @@ def test_frames_and_columns_are_changed_where_they_are():
     assert replay(DPQuantileScaler(), frame, None, 1e9 * FAR, index=3).passed
 
 
+@pytest.mark.nightly
 def test_steps_that_would_run_in_workers_are_listened_to():
     union = FeatureUnion([("a", DPQuantileScaler()), ("b", DPQuantileScaler())], n_jobs=2)
     last = DPBayesianLogisticRegression(classes=[0, 1], n_draws=5, sampler=NoiseAware())
@@ -60,6 +61,7 @@ TRANSFORMERS = {
 }
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformers_pass(name):
     transformer, table, records = TRANSFORMERS[name]

@@ -210,6 +210,7 @@ def assert_same(found, expected, name, rel=1e-6):
         assert found == pytest.approx(number, rel=rel, nan_ok=True), name
 
 
+@pytest.mark.daily(26)
 @cases([case for case in PLANS if "result" in case])
 def test_a_plan_says_what_it_said(case):
     plan = new_plan(case)
@@ -281,6 +282,7 @@ def of_fit(estimator, name):
     return getattr(estimator, own[name]) if name in own else getattr(estimator.plan_, name)
 
 
+@pytest.mark.daily(14)
 @cases(DRAWS)
 def test_a_seed_draws_what_it_drew(case):
     estimator = new_estimator(case).fit(*data_of(case))

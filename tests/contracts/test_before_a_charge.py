@@ -382,6 +382,7 @@ def in_frames(call):
         return call()
 
 
+@pytest.mark.daily(7)
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_a_fit_takes_is_not_refused_before(name):
     with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:

@@ -237,7 +237,7 @@ def readable(name):
     return tables + ["partitions"] * collections
 
 
-@pytest.mark.daily(4)
+@pytest.mark.daily(2)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.nightly] * (name in SLOW)) for name in ESTIMATORS],

@@ -236,6 +236,7 @@ def tried(name, value, do):
         assert name in str(error) or "raise epsilon" in str(error), f"{name}={value!r}: {error}"
 
 
+@pytest.mark.daily(28)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("value", EXTREME, ids=lambda value: f"{value!r:.20}")
 @pytest.mark.parametrize("one", NUMBERS_OF_PLANS.values(), ids=NUMBERS_OF_PLANS)

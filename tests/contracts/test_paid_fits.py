@@ -245,6 +245,7 @@ def test_a_fit_that_fails_keeps_its_error_where_warnings_are_errors():
     assert "noise hides how rare" in caught.value.__notes__[0]
 
 
+@pytest.mark.nightly
 def test_a_search_tells_what_its_best_fit_does():
     search = DPRandomizedSearchCV(logistic(), {"data_norm": [1.0, 2.0]}, epsilon=8.0, delta=1e-6)
     with pytest.warns(ConvergenceWarning, match="^best_estimator_: noise hides how rare"):

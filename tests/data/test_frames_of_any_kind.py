@@ -108,6 +108,7 @@ def test_what_is_refused_is_said_without_a_cell(kind, estimator):
     assert secret not in said and str(frame["income"][0]) not in said
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_replay_changes_a_row_of_any_frame(kind):

@@ -99,6 +99,7 @@ def test_draws_are_those_in_memory(table, client, options, on_cluster):
     assert (clf.spent_epsilon_, clf.plan_.n_samples) == (cost, n_samples)
 
 
+@pytest.mark.nightly
 def test_draws_of_counts_mixtures_and_sparse_rows_are_those_in_memory(table, client):
     X, y, groups = table
     weights = np.abs(X[:, 0])

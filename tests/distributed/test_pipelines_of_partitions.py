@@ -124,6 +124,7 @@ def half(part):
     return part.iloc[::2]
 
 
+@pytest.mark.daily(1)
 def test_no_row_and_no_label_leaves_its_partition(people, parquet, client, monkeypatch):
     """What comes back is as large for half of the rows: sums and counts, and no column."""
     sizes, gather = [], distributed.Client.gather

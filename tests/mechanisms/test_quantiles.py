@@ -200,6 +200,7 @@ TABLES = {
 }
 
 
+@pytest.mark.daily(5)
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("level", [0.01, 0.1, 3.0])
 def test_no_candidate_of_a_block_is_rarely_kept(rng, table, level):

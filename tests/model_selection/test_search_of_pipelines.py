@@ -40,6 +40,7 @@ def search_of(estimator, params, **options):
     return DPRandomizedSearchCV(estimator, params, **options)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("k", [None, 1, 2])
 def test_a_raw_table_is_searched_within_one_budget_that_is_said_before(k):
@@ -105,7 +106,7 @@ def test_what_a_pipeline_refuses_is_refused_before_a_charge(estimator, params, m
     assert ledger.spent_epsilon == 0
 
 
-@pytest.mark.daily(1)
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("index", [0, 1])
 def test_a_row_moves_each_release_of_a_search_as_is_charged(index):

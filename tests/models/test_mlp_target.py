@@ -85,6 +85,7 @@ def example_gradient(theta, row, label, sizes, activation):
     )
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("sizes", SHAPES)
 def test_gradients_and_norms_against_a_loop_over_differences(rng, sizes, activation):

@@ -153,6 +153,7 @@ def test_a_fit_that_is_charged_for_fewer_rows_is_found(monkeypatch):
     assert "sensitivity" in {one.kind for one in found.violations}
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("word", ["right", "only here"])
 def test_a_person_moves_a_pipeline_as_far_as_is_charged_for_persons(word):

@@ -188,6 +188,7 @@ def labels():
     return columns | {"list": cells, "frame": frames(cells)["Int64"]}
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("kind", labels())
 def test_labels_of_18_digits_stay_themselves(kind):
     X, y = np.tile(np.eye(2), (50, 1)), labels()[kind]

@@ -59,6 +59,7 @@ def test_intervals_cover_effects_of_columns_that_hardly_vary(kind):
     assert of_numbers >= 0.75 and of_indicators >= 0.84
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_intervals_of_small_tables_hold_or_their_columns_are_named(kind):
     missed, silent, others = [], [], []
