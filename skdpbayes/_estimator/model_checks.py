@@ -13,6 +13,7 @@ All of it is computed from draws and from what was released besides: no record i
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
@@ -205,7 +206,14 @@ def _named(names, columns, most=_NAMED):
     return f"{named} {'varies' if len(columns) == 1 else 'vary'}"
 
 
-def interval_notes(plan, released, names):
+class NotedColumn(NamedTuple):
+    """What a column of a model is called in a table, and how many of its units are one of the model's."""
+
+    name: str
+    unit: float = 1.0
+
+
+def interval_notes(plan, released, columns):
     """Notes on intervals of coefficients: whose they are, and which hold only under a condition.
 
     Parameters
@@ -213,8 +221,8 @@ def interval_notes(plan, released, names):
     plan : Plan
     released : mapping
         What the sampler released besides the draws.
-    names : sequence of str
-        What columns are called.
+    columns : sequence of NotedColumn or None
+        None of a column that is known to be an indicator, of which nothing is noted.
 
     Returns
     -------
@@ -234,15 +242,26 @@ def interval_notes(plan, released, names):
             "of a centre, and not of the mean.",
         )
     notes += _notes_on_counts(released)
-    if count := len(unseen := released.get("unseen_columns", ())):
-        which, limit = "that use little of their bounds", released["unseen_deviation"]
-        if limit < math.inf:
-            which = f"with a deviation below {limit:.2g}, as they were passed,"
-        notes += (
-            f"noise hides how much {_named(names, unseen, count)}: intervals of numbers {which} are too "
-            "short; those of indicators are not.",
-        )
-    return notes
+    unseen = [columns[j] for j in released.get("unseen_columns", ()) if columns[j] is not None]
+    return notes + _notes_on_unseen(unseen, released.get("unseen_deviation", math.inf))
+
+
+def _notes_on_unseen(unseen, limit):
+    """Notes on columns, `NotedColumn`, of which noise hides how much they vary."""
+    if not unseen:
+        return ()
+    names, which = [column.name for column in unseen], "that use little of their bounds"
+    if limit < math.inf and len({column.unit for column in unseen}) == 1:
+        which = f"with a deviation below {limit * unseen[0].unit:.2g}, as they were passed,"
+    elif limit < math.inf:
+        # Two digits, and no exponent where that can be.
+        limits = [float(f"{limit * column.unit:.2g}") for column in unseen]
+        names = [f"{column.name} ({own:,g})" for column, own in zip(unseen, limits, strict=True)]
+        which = "with a deviation below that in brackets"
+    return (
+        f"noise hides how much {_named(names, range(len(names)), len(names))}: intervals of numbers {which} "
+        "are too short; those of indicators are not.",
+    )
 
 
 def _notes_on_counts(released):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level
 from ..privacy.deferred_warnings import warn
-from .model_checks import chain_diagnostics, interval_notes
+from .model_checks import NotedColumn, chain_diagnostics, interval_notes
 
 # Posterior intervals from draws, and a table of them.
 #
@@ -156,9 +156,9 @@ def whole_table(columns, index):
     return UntruncatedDataFrame(columns, index=index)
 
 
-def with_notes(table, estimator):
-    """A table of intervals, beneath which a fitted linear model's `interval_notes` are printed."""
-    table.attrs["notes"] = estimator.interval_notes()
+def with_notes(table, notes):
+    """A table of intervals, beneath which notes are printed."""
+    table.attrs["notes"] = notes
     return table
 
 
@@ -280,7 +280,7 @@ class CoefficientsMixin:
         flat = draws.reshape(len(draws), -1)
         index = self._coefficient_index()
         table = interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
-        return with_notes(table, self)
+        return with_notes(table, self.interval_notes())
 
     def diagnostics(self) -> pd.DataFrame:
         """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
@@ -363,7 +363,8 @@ class CoefficientsMixin:
         warn_unless_calibrated(self)
         draws = enough_draws(self)
         flat = draws.reshape(len(draws), -1)
-        return with_notes(statement_table(flat, self._coefficient_index(), level), self)
+        table = statement_table(flat, self._coefficient_index(), level)
+        return with_notes(table, self.interval_notes())
 
     def interval_notes(self) -> tuple[str, ...]:
         """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
@@ -389,7 +390,8 @@ class CoefficientsMixin:
         noise hides how much x2 varies: intervals of numbers with a deviation below ...
         """
         check_is_fitted(self)
-        return interval_notes(self.plan_, self.released_, self._column_names())
+        columns = [NotedColumn(str(name)) for name in self._column_names()]
+        return interval_notes(self.plan_, self.released_, columns)
 
     def _coefficient_index(self):
         """An index with one entry for each coefficient, by class with more than two."""

@@ -42,7 +42,7 @@ from ..models.rows import clip_rows, scale_rows
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import Levels, Missing
 from ..privacy.deferred_warnings import warn
-from ._tables import draws_of, linear_model_of
+from ._tables import draws_of, linear_model_of, notes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,7 @@ def average_marginal_effects(
                 )
     if not effects:
         raise ValueError(f"nothing varies: {wanted} have one level in X_public each.")
-    return _table(np.stack(effects, axis=2), index, model, level)
+    return _table(np.stack(effects, axis=2), index, model, level, notes_of(estimator, raw=True))
 
 
 def responses(model, draws, design):
@@ -307,7 +307,7 @@ def _changes(column, is_coded):
         yield "slope", values + half, values - half, 2.0 * half
 
 
-def _table(draws, index, model, level):
+def _table(draws, index, model, level, notes):
     """The table of draws of shape (n_draws, n_blocks, n_contrasts)."""
     pd = required_pandas()
     names = ["column", "contrast"]
@@ -316,7 +316,7 @@ def _table(draws, index, model, level):
         names = ["class", *names]
     flat = draws.reshape(len(draws), -1)
     table = median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
-    return with_notes(table, model)
+    return with_notes(table, notes)
 
 
 # A posterior for the package marginaleffects: means of the draws as estimates, their covariance as

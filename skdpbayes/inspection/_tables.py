@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level, is_number
+from .._estimator.model_checks import NotedColumn, interval_notes
 from .._estimator.summaries import (
     append_intercept,
     coefficient_index,
@@ -221,6 +222,32 @@ def draw_blocks(estimator, n_draws, random_state, raw, reference_levels=None):
     if raw:
         draws, names = raw_draws(estimator, model, draws, names)
     return Blocks(model, draws, names)
+
+
+def notes_of(estimator, raw):
+    """Notes on intervals of a fitted estimator or pipeline, see `interval_notes` of its model.
+
+    Indicators that an encoder made are not named, and with ``raw`` columns are those of the table.
+    """
+    model = linear_model_of(estimator)
+    names = [str(name) for name in model._column_names()]
+    try:
+        affine = affine_of(estimator, model, names)
+    except ValueError:  # A step combines or bends what was scaled, or the last one came alone.
+        return model.interval_notes()
+    levels = (each.names for each in affine.indicators.values() if each is not None)
+    indicators = {name for some in levels for name in some}
+    columns: list[NotedColumn | None] = []
+    for name, row in zip(names, affine.matrix, strict=True):
+        behind = np.flatnonzero(row)
+        if behind.size and indicators.issuperset(affine.names[j] for j in behind):
+            columns.append(None)
+        elif raw and behind.size == 1:
+            (j,) = behind
+            columns.append(NotedColumn(affine.names[j], 1.0 / abs(row[j])))
+        else:
+            columns.append(NotedColumn(name))
+    return interval_notes(model.plan_, model.released_, columns)
 
 
 def coefficient_draws(
@@ -463,7 +490,7 @@ def raw_coefficients(
     labels = model.classes_ if draws.shape[1] > 1 else None
     index = coefficient_index(append_intercept(columns, draws.shape[2]), labels)
     table = statement_table(np.reshape(draws, (len(draws), -1)), index, level)
-    return with_notes(without_doubt(table, references), model)
+    return with_notes(without_doubt(table, references), notes_of(estimator, raw=True))
 
 
 def contrasts(
@@ -526,7 +553,7 @@ def contrasts(
     pd = required_pandas()
     index = pd.Index(list(draws_of_contrasts), name="contrast")
     table = median_table(np.column_stack(list(draws_of_contrasts.values())), index, level)
-    return with_notes(table, linear_model_of(estimator))
+    return with_notes(table, notes_of(estimator, raw))
 
 
 def probability(
@@ -699,7 +726,8 @@ def odds_ratios(
             f"second of classes_, {second!r}, against {first!r}: leave reference at None, and take 1 / ratio "
             f"for the odds of {first!r}."
         )
-    return with_notes(_ratios(draws, columns, labels, per, level, references), model)
+    table = _ratios(draws, columns, labels, per, level, references)
+    return with_notes(table, notes_of(estimator, raw))
 
 
 def rate_ratios(
@@ -748,10 +776,11 @@ def rate_ratios(
     """
     if not getattr(linear_model_of(estimator), "_reads_counts", False):
         raise TypeError("rates are of counts: of classes take odds_ratios.")
-    model, draws, columns, references = draw_blocks(
+    _, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels
     )
-    return with_notes(_ratios(draws, columns, None, per, level, references), model)
+    table = _ratios(draws, columns, None, per, level, references)
+    return with_notes(table, notes_of(estimator, raw))
 
 
 def _ratios(draws, columns, labels, per, level, references):

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.model_checks import (
     _CONFLICT_P_VALUES,
+    NotedColumn,
     chains_disagree,
     columns_below_noise,
     interval_notes,
@@ -27,6 +29,8 @@ from skdpbayes.inspection import (
     odds_ratios,
     raw_coefficients,
 )
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
 from skdpbayes.samplers.statistics import hmc
 from skdpbayes.samplers.statistics.design import hidden_columns as hidden_columns_of
 from skdpbayes.samplers.statistics.design import share_of_norm
@@ -469,16 +473,51 @@ def test_skewed_errors_are_noted_where_intervals_allow_for_them():
         ({"asymmetry": (0.0, 0.0, 0.0), "noise_of_skewed_slopes": 0.04}, False),
     ):
         plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(20_000, 3)
-        notes = interval_notes(plan, released, "abc")
+        notes = interval_notes(plan, released, map(NotedColumn, "abc"))
         assert any("their mean is 0.5 above" in note for note in notes) == is_noted
     hidden = {"asymmetry": (0.5, 0.3, 2.0), "noise_of_skewed_slopes": 0.1}
-    assert "hides whether errors are skewed" in interval_notes(plan, hidden, "abc")[0]
+    assert (
+        "hides whether errors are skewed"
+        in interval_notes(plan, hidden, map(NotedColumn, "abc"))[0]
+    )
+
+
+def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "income": rng.lognormal(10.0, 0.5, 3_000),
+            "age": rng.normal(50.0, 4.0, 3_000).clip(18, 100),
+            "smoker": rng.choice(["y", "n"], 3_000, p=[0.03, 0.97]),
+        }
+    )
+    branches = [
+        ("num", BoundedScaler([0, 0], [1e6, 120]), ["income", "age"]),
+        ("cat", DPOneHotEncoder(categories=[["y", "n"]]), ["smoker"]),
+    ]
+    model = DPBayesianLogisticRegression(random_state=0)
+    model = make_private_pipeline(ColumnTransformer(branches), model, epsilon=0.5)
+    model.fit(X, rng.random(3_000) < 0.3)
+    (alone,) = model[-1].interval_notes()
+    assert "cat__smoker_y" in alone
+    limit = model[-1].released_["unseen_deviation"]
+    for table, named in (
+        (raw_coefficients(model), True),
+        (odds_ratios(model, raw=True), True),
+        (average_marginal_effects(model, X[:50]), True),
+        (odds_ratios(model), False),
+        (contrasts(model, "num__income - num__age"), False),
+    ):
+        (note,) = table.attrs["notes"]
+        assert "smoker" not in note and ("num__income, num__age vary" in note) != named
+        of_income, of_age = (float(f"{limit * half:.2g}") for half in (5e5, 60.0))
+        assert (f"income ({of_income:,g}), age ({of_age:,g}) vary" in note) == named
 
 
 def test_all_columns_are_noted_and_no_deviation_that_none_has():
     plan = DPBayesianLogisticRegression().privacy_plan(300, 9)
     unseen = {"unseen_columns": np.arange(9), "unseen_deviation": math.inf}
-    (note,) = interval_notes(plan, unseen, "abcdefghi")
+    (note,) = interval_notes(plan, unseen, list(map(NotedColumn, "abcdefghi")))
     assert "f, g, h, i vary: intervals of numbers that use little of their bounds" in note
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 9))
     model = DPBayesianLogisticRegression(0.1, random_state=0).fit(rows, rows[:, 0] > 0.0)

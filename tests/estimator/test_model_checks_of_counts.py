@@ -219,8 +219,8 @@ def test_survival_is_noted_and_other_exposures_are_not():
 def test_counts_of_no_law_are_noted_only_where_exposures_may_be_the_cause():
     plan = DPBayesianPoissonRegressor(5).privacy_plan(10_000, 3)
     released = {"law_discrepancy": 8.0, "unexplained_large_counts": 0.0}
-    assert interval_notes(plan, released, "abc") == ()
-    (note,) = interval_notes(plan, {**released, "typical_exposure": 1.0}, "abc")
+    assert interval_notes(plan, released, ()) == ()
+    (note,) = interval_notes(plan, {**released, "typical_exposure": 1.0}, ())
     assert "survival" in note
-    (note,) = interval_notes(plan, {**released, "unexplained_large_counts": 0.1}, "abc")
+    (note,) = interval_notes(plan, {**released, "unexplained_large_counts": 0.1}, ())
     assert "more counts are large" in note
