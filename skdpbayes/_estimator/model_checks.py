@@ -67,6 +67,12 @@ _HIDDEN_DIRECTIONS = (
 _MANY_LARGE_COUNTS = 0.05
 # Deviations by which a histogram of counts with exposures is off, from which on it is noted.
 _NO_LAW = 5.0
+# The same without exposures. Lognormal rates have up to 5, and are held.
+_NO_LAW_AT_ALL = 8.0
+# Variance of a count of mean 1, less 1, from which on that is noted: of counts of trials intervals are wide.
+_OVERDISPERSED = 0.05
+# Largest count with which a histogram has so few bins that any law fits.
+_FEW_COUNTS = 2.0
 # Share of counts that equal max_count, beyond which a fit warns.
 _LARGEST_SHARE_AT_MAX = 0.8
 # Deviations from 0 of the difference between the errors' mean and their centre, from which on they are
@@ -241,7 +247,7 @@ def interval_notes(plan, released, columns):
             "noise hides whether errors are skewed: where they are and grow with a column, its slope is that "
             "of a centre, and not of the mean.",
         )
-    notes += _notes_on_counts(released)
+    notes += _notes_on_counts(plan, released)
     unseen = [columns[j] for j in released.get("unseen_columns", ()) if columns[j] is not None]
     return notes + _notes_on_unseen(unseen, released.get("unseen_deviation", math.inf))
 
@@ -260,21 +266,33 @@ def _notes_on_unseen(unseen, limit):
         which = "with a deviation below that in brackets"
     return (
         f"noise hides how much {_named(names, range(len(names)), len(names))}: intervals of numbers {which} "
-        "are too short; those of indicators are not.",
+        "are too short; those of indicators mostly are not.",
     )
 
 
-def _notes_on_counts(released):
-    """Notes where counts follow none of the laws that were tried."""
-    if released.get("unexplained_large_counts", 0.0) > _MANY_LARGE_COUNTS:
+def _notes_on_counts(plan, released):
+    """Notes where counts follow none of the laws that were tried, or where that could not be seen."""
+    if "law_discrepancy" not in released:
+        return ()
+    discrepancy, largest = released["law_discrepancy"], plan.bounds.family.max_count
+    if "typical_exposure" in released and (discrepancy > _NO_LAW or largest <= _FEW_COUNTS):
+        seen = "counts follow none of the laws that were tried"
+        if largest <= _FEW_COUNTS:
+            seen = f"counts up to {largest:g} fit any law"
+        return (
+            f"{seen}. Where an exposure ends with the event, as in survival, intervals of many rows are "
+            "too short.",
+        )
+    if released["unexplained_large_counts"] > _MANY_LARGE_COUNTS:
         return (
             "more counts are large than any law that was tried explains, as where a few rows have a rate of "
-            "their own: intervals are nearer to those of the other rows, and may be too short.",
+            "their own, a column is 0 in nearly all rows and has a large effect, or exposures depend on "
+            "columns: intervals may be too short.",
         )
-    if "typical_exposure" in released and released["law_discrepancy"] > _NO_LAW:
+    if discrepancy > _NO_LAW_AT_ALL and released["law"].variance(1.0) - 1.0 > _OVERDISPERSED:
         return (
-            "counts follow none of the laws that were tried. Where an exposure ends with the event, as in "
-            "survival, that is expected, and intervals of many rows are somewhat too short.",
+            "counts follow none of the laws that were tried, as where a column is 0 in nearly all rows and "
+            "has a large effect: intervals may be too short.",
         )
     return ()
 
@@ -336,10 +354,10 @@ def responses_at_bounds(released, draws, model):
         return ()
     end = model.family.low if mean < 0 else model.family.high
     return (
-        f"most responses seem to be at {end:.4g}, an end of target_bounds, or next to it. Those beyond it "
-        "are cut, and effects come out far too small, which intervals do not say: where bounds are in "
-        "another unit than responses, or too narrow, set wider ones, and narrower ones where they are far "
-        "wider than responses. Amounts that are 0 in most rows are no error. Fitting again spends budget "
+        f"most responses seem to be at {end:.4g}, an end of target_bounds, or next to it. That is no error "
+        "for amounts that are small or 0 in most rows. Otherwise those beyond it are cut, and effects come "
+        "out far too small, which intervals do not say: where bounds are in another unit than responses, or "
+        "too narrow, set wider ones, and narrower ones where they are far wider. Fitting again spends budget "
         "again.",
     )
 

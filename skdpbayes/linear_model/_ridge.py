@@ -353,11 +353,12 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
 
-        All rows have errors of one law: normal ones, or where their mean and their centre differ by more than
-        noise explains a shifted lognormal law, with a tail on the side of the mean and a skewness of at most
-        1.5. Where errors grow with a column, intervals are too wide where these are small, and too short
-        where they are large: of 90% intervals, 82% held new responses on average, and 64% where errors were
-        largest (5,000 rows, epsilon 1).
+        All rows have errors of one law: normal ones or, where a fit asks for their mean (under privacy and
+        with an intercept, if rows are enough) and it surely differs from their centre, a shifted lognormal
+        law, with a tail on the side of the mean and a skewness of at most 1.5. Where errors grow with a
+        column, intervals are too wide where these are small, and too short where they are large: of 90%
+        intervals, 82% held new responses on average, and 64% where errors were largest (5,000 rows, epsilon
+        1).
 
         Parameters
         ----------

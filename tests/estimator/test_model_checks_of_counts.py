@@ -214,13 +214,21 @@ def test_survival_is_noted_and_other_exposures_are_not():
     assert any("ends with the event" in note for note in model.interval_notes())
     model.fit(rows, np.minimum(rng.poisson(means * exposure), 5), exposure=exposure)
     assert model.released_["law_discrepancy"] < 2.0 and not model.interval_notes()
+    model.set_params(max_count=1).fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
+    assert any("counts up to 1 fit any law" in note for note in model.interval_notes())
 
 
-def test_counts_of_no_law_are_noted_only_where_exposures_may_be_the_cause():
+def test_notes_on_counts_follow_from_what_was_released():
     plan = DPBayesianPoissonRegressor(5).privacy_plan(10_000, 3)
-    released = {"law_discrepancy": 8.0, "unexplained_large_counts": 0.0}
+    released = {"law_discrepancy": 20.0, "unexplained_large_counts": 0.0, "law": CountLaw()}
+    assert interval_notes(plan, {}, ()) == ()
+    # Counts of trials vary less than Poisson's: intervals are wide.
     assert interval_notes(plan, released, ()) == ()
-    (note,) = interval_notes(plan, {**released, "typical_exposure": 1.0}, ())
-    assert "survival" in note
+    (note,) = interval_notes(plan, {**released, "law": CountLaw(1.0, 0.5)}, ())
+    assert "0 in nearly all rows" in note
     (note,) = interval_notes(plan, {**released, "unexplained_large_counts": 0.1}, ())
     assert "more counts are large" in note
+    for large in (0.0, 0.1):
+        exposed = {"typical_exposure": 1.0, "unexplained_large_counts": large}
+        (note,) = interval_notes(plan, {**released, **exposed}, ())
+        assert "survival" in note

@@ -43,8 +43,14 @@ _BEYOND_CLIP_FACTOR = 0.25
 # normal errors. It is .7 for lognormal errors whose logarithm has a deviation of 1.2, .8 for exponential
 # ones, and 1.8 for gamma ones of shape 4, and falls with the square of the clip.
 _MOST_OF_SLOPES_BEYOND = 2.0
-# The same of ``delta`` of the intercept, over the square of that share: it is .6, .2 and 0.
-_MOST_OF_MEANS_BEYOND = 1.2
+# By how much ``delta`` of the intercept grows beyond a clip ``T``, over ``3.5^2 q / T^2``: the median. It is
+# .1 to .25 for exponential errors and sums of gamma ones, .3 to .7 for lognormal errors whose logarithm has a
+# deviation of 1 or 1.2, and .6 to 1.5 if these grow with a column, or some are 0.
+_MEANS_BEYOND = 0.35
+# The deviation of the logarithm.
+_LOG_SD_MEANS_BEYOND = 0.8
+# Share of ``q`` beyond normal errors from which on that is so; below it is less, by the cube of the ratio.
+_HEAVY = 0.4
 
 
 class HeavyTailCorrection(NamedTuple):
@@ -117,7 +123,10 @@ class HeavyTailCorrection(NamedTuple):
             slopes = _drawn(off, variances, shares, of_sampling, noise**2, random)
             slopes *= 1.0 + (_MOST_OF_SLOPES_BEYOND * share / self.score.clip**2 * beyond)[:, None]
             slopes = (slopes - np.outer(slopes @ unit, unit)) / np.sqrt(density.curvature.values)
-        intercepts *= 1.0 + _MOST_OF_MEANS_BEYOND * heavy**2 / self.mean.clip**2 * beyond
+        # Post-processing.
+        growth = np.exp(_LOG_SD_MEANS_BEYOND * random.normal(size=len(u)))
+        growth *= _MEANS_BEYOND * np.minimum(heavy / _HEAVY, 1.0) ** 3
+        intercepts *= 1.0 + growth * square * (LEAST_WIDE_CLIP / self.mean.clip) ** 2
         squares = self._squares(self.square.value - law.square, deviations**2, random)
         return slopes, intercepts, np.sqrt(squares)
 

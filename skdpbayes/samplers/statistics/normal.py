@@ -187,6 +187,8 @@ _WIDE_CLIPS = {"wide_clip": "wide_clip", "wide_residuals": "wide_residuals_clip"
 _LARGEST_LOG_DEVIATION = 300.0
 # Prior deviation of the errors' skewness, if there is any.
 _PRIOR_SD_SKEWNESS = 1.5
+# Odds of a skew against none below which errors count as symmetric.
+_LEAST_ODDS = 10.0
 # Largest skewness: how far the short tail goes is not seen, and intervals would be too short there.
 _LARGEST_SKEWNESS = 1.5
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
@@ -455,6 +457,8 @@ class NormalDensity(Density):
         # Errors are as likely to be symmetric as not.
         exponent = 0.5 * prior / (prior + square) * mean**2 / square
         odds = math.sqrt(square / (prior + square)) * math.exp(min(exponent, 700.0))
+        if odds < _LEAST_ODDS:
+            return 0.0
         skewness = odds / (1.0 + odds) * _PRIOR_SD_SKEWNESS**2 * unit * mean / (prior + square)
         return float(np.clip(skewness, -_LARGEST_SKEWNESS, _LARGEST_SKEWNESS))
 

@@ -240,7 +240,7 @@ def test_a_wide_clip_is_as_wide_as_noise_allows():
     assert wide_clip(10_000, 0.1, 1) == pytest.approx(500.0)
 
 
-@pytest.mark.daily(3)
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("kind", ["wide_clip", "wide_residuals"])
 @pytest.mark.parametrize("factor, is_found", [(1.0, False), (0.5, True)])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
