@@ -6,15 +6,17 @@ Table "Skewed errors" of docs/guide/when_to_trust_an_interval.rst.
 
 Spreads grow along the first column, so that slopes of the mean are not those of a centre. The default was
 made on ``made_on``: lognormal errors with a deviation of 1.2 and of 1 of their logarithm, exponential ones,
-and amounts of which a share that depends on a column is 0. Designs of ``held_out`` are others: costs as sums
-of a few gamma payments, Weibull waiting times that are longer with an indicator, scores with a ceiling, and,
-with symmetric errors, Student's law with four degrees of freedom and the normal law.
+amounts of which a share that depends on a column is 0, and, for the mean alone, costs that are lognormal or
+0 and grow by a factor. Designs of ``held_out`` are others: costs as sums of a few gamma payments, Weibull
+waiting times that are longer with an indicator, scores with a ceiling, and, with symmetric errors, Student's
+law with four degrees of freedom and the normal law.
 
 Printed are the shares of 90% intervals that hold the slopes of least squares on the whole population, all
-columns and the worst one; the median width over that of least squares on the same rows; the share of fits
-that warn of skewed errors; the share of tables in which the interval of the worst column misses while
-nothing is said of skewed errors or of a centre, neither by a warning nor by a note; and the shares of new
-responses below and above their 90% intervals. Delta is 1e-5.
+columns and the worst one; of those that hold the mean of responses, at the mean row; the median width of
+slopes' over that of least squares on the same rows; the share of fits that warn of skewed errors; the share
+of tables in which the interval of the worst column misses while nothing is said of skewed errors or of a
+centre, neither by a warning nor by a note; and the shares of new responses below and above their 90%
+intervals. Delta is 1e-5.
 """
 
 import argparse
@@ -27,7 +29,7 @@ from benchmarks.common import QUANTILE, allow_seeds, print_heads, sandwich_devia
 from skdpbayes import DPBayesianRidge
 
 DESIGNS = {
-    "made_on": ("lognormal 1.2", "lognormal 1", "exponential", "zeros"),
+    "made_on": ("lognormal 1.2", "lognormal 1", "exponential", "zeros", "costs"),
     "held_out": ("payments", "waiting times", "a ceiling", "Student's law", "normal"),
 }
 SIZES = ((1_000, 1.0), (2_000, 1.0), (3_000, 1.0), (10_000, 1.0), (40_000, 0.5), (40_000, 3.0))
@@ -47,6 +49,9 @@ def a_table(kind, n, rng):
     if kind == "zeros":
         is_there = rng.random(n) < 0.4 + 0.2 * rows[:, 1]
         return rows, is_there * rng.gamma(2.0, size=n) * grows, 50.0
+    if kind == "costs":
+        is_there = rng.random(n) < 0.65
+        return rows, is_there * np.exp(0.8 * rows[:, 0] + 1.2 * rng.normal(size=n)), 50.0
     if kind == "payments":
         levels = (rng.choice(3, n, p=[0.6, 0.3, 0.1])[:, None] == [1, 2]).astype(float)
         rows = np.hstack([rows, levels])
@@ -70,7 +75,7 @@ def least_squares(rows, y):
     return found[:-1], sandwich_deviations(z, y - z @ found)[:-1]
 
 
-def held(kind, n, epsilon, slopes, seed):
+def held(kind, n, epsilon, slopes, mean, seed):
     """Which intervals hold the slopes, their widths, what is said of them, and shares of new responses."""
     rows, y, half = a_table(kind, n, np.random.default_rng(seed))
     model = DPBayesianRidge((-half, half), epsilon=epsilon, delta=1e-5, random_state=seed)
@@ -83,31 +88,37 @@ def held(kind, n, epsilon, slopes, seed):
     is_told = warns or "of a centre" in notes or "skewed" in notes
     is_held = (low <= slopes) & (slopes <= high)
     widths = (high - low) / (2.0 * QUANTILE * least_squares(rows, y)[1])
+    draws = model.posterior_samples_[:, 0] @ np.append(rows.mean(axis=0), 1.0)
+    holds_mean = (np.quantile(draws, 0.05) <= mean) & (mean <= np.quantile(draws, 0.95))
     new_rows, new, _ = a_table(kind, N_NEW, np.random.default_rng((seed, 1)))
     low, high = model.prediction_interval(new_rows).T
     beyond = np.mean(new < low), np.mean(new > high)
-    return is_held, widths, warns, ~is_held & (not is_told), beyond
+    return is_held, widths, warns, ~is_held & (not is_told), beyond, holds_mean
 
 
 def main():
     """Print a line for each design and size."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repetitions", type=int, default=16)
+    parser.add_argument("--rows", type=int, nargs="+", help="sizes of tables, all if left out")
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     options = parser.parse_args()
     allow_seeds()
     print_heads(
-        "errors | rows | epsilon | held | worst | width | warn | silent misses | below | above"
+        "errors | rows | epsilon | held | worst | mean | width | warn | silent misses | below | above"
     )
     kinds = [kind for name in options.designs for kind in DESIGNS[name]]
-    for kind, (n, epsilon) in product(kinds, SIZES):
-        slopes = least_squares(*a_table(kind, POPULATION, np.random.default_rng(999))[:2])[0]
-        found = [held(kind, n, epsilon, slopes, seed) for seed in range(options.repetitions)]
-        are_held, widths, warn, missed, beyond = (
+    sizes = [size for size in SIZES if options.rows is None or size[0] in options.rows]
+    for kind, (n, epsilon) in product(kinds, sizes):
+        rows, y, _ = a_table(kind, POPULATION, np.random.default_rng(999))
+        aim = least_squares(rows, y)[0], y.mean()
+        found = [held(kind, n, epsilon, *aim, seed) for seed in range(options.repetitions)]
+        are_held, widths, warn, missed, beyond, means = (
             np.array(part) for part in zip(*found, strict=True)
         )
         print(
             f"| {kind} | {n:,} | {epsilon:g} | {are_held.mean():.2f} | {are_held.mean(axis=0).min():.2f} | "
+            f"{means.mean():.2f} | "
             f"{np.median(widths):.2f} | {warn.mean():.2f} | {missed.mean(axis=0).max():.2f} | "
             f"{beyond.mean(axis=0)[0]:.3f} | {beyond.mean(axis=0)[1]:.3f} |",
             flush=True,
