@@ -816,7 +816,7 @@ class ClippedResidualsPlan(StatisticsPlan):
         """Notes beneath tables of intervals, a tuple of str."""
         if self.wide_residuals_multiplier is not None:
             return ()
-        return (f"slopes are {_SLOPES_OF_A_CENTRE}.",)
+        return (f"slopes are {_SLOPES_OF_A_CENTRE}, and predictions may miss it, too.",)
 
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
