@@ -109,17 +109,19 @@ def main():
     )
     kinds = [kind for name in options.designs for kind in DESIGNS[name]]
     sizes = [size for size in SIZES if options.rows is None or size[0] in options.rows]
-    for kind, (n, epsilon) in product(kinds, sizes):
+    aims = {}
+    for kind in kinds:
         rows, y, _ = a_table(kind, POPULATION, np.random.default_rng(999))
-        aim = least_squares(rows, y)[0], y.mean()
-        found = [held(kind, n, epsilon, *aim, seed) for seed in range(options.repetitions)]
+        aims[kind] = least_squares(rows, y)[0], y.mean()
+    for kind, (n, epsilon) in product(kinds, sizes):
+        found = [held(kind, n, epsilon, *aims[kind], seed) for seed in range(options.repetitions)]
         are_held, widths, warn, missed, beyond, means = (
             np.array(part) for part in zip(*found, strict=True)
         )
         print(
             f"| {kind} | {n:,} | {epsilon:g} | {are_held.mean():.2f} | {are_held.mean(axis=0).min():.2f} | "
-            f"{means.mean():.2f} | "
-            f"{np.median(widths):.2f} | {warn.mean():.2f} | {missed.mean(axis=0).max():.2f} | "
+            f"{means.mean():.2f} | {np.median(widths):.2f} | {warn.mean():.2f} | "
+            f"{missed.mean(axis=0).max():.2f} | "
             f"{beyond.mean(axis=0)[0]:.3f} | {beyond.mean(axis=0)[1]:.3f} |",
             flush=True,
         )

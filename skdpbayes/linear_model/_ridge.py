@@ -151,8 +151,8 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
         - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
           errors, its deviation, and the errors' deviation;
-        - with it ``error_skewness``, float in [-1.5, 1.5]: the skewness of errors as far as noise lets it be
-          seen, that of new responses in predictions;
+        - with it ``error_skewness``, float in [-1.5, 1.5]: the skewness of errors, that of new responses in
+          predictions; 0 unless the odds of a skew are ten or more;
         - with it ``noise_of_skewed_slopes``, float: the deviation of the noise on what skewed errors change
           of slopes, over that of errors, in coordinates in which rows have a second moment of one; inf if
           slopes are those of a centre.
