@@ -43,10 +43,12 @@ def logistic(**options):
     return DPBayesianLogisticRegression(classes=[0, 1], **options)
 
 
-def under_errors(fit):
-    """Call a fit where every warning is an error; return the error and what a ledger was charged."""
+def under_errors(fit, *allowed):
+    """Call a fit where warnings are errors, but ``allowed`` ones; return the error and a ledger."""
     with PrivacyLedger(100.0, 1e-5, allow_seeds=True) as ledger, warnings.catch_warnings():
         warnings.simplefilter("error")
+        for category in allowed:
+            warnings.simplefilter("ignore", category)
         before = list(warnings.filters)
         with pytest.raises(Warning) as caught:
             fit()
@@ -247,10 +249,13 @@ def test_a_fit_that_fails_keeps_its_error_where_warnings_are_errors():
 
 @pytest.mark.nightly
 def test_a_search_tells_what_its_best_fit_does():
-    search = DPRandomizedSearchCV(logistic(), {"data_norm": [1.0, 2.0]}, epsilon=8.0, delta=1e-6)
+    # By chance noise does not hide it: the seed fixes what both fits release.
+    search = DPRandomizedSearchCV(
+        logistic(), {"data_norm": [1.0, 2.0]}, epsilon=8.0, delta=1e-6, random_state=0
+    )
     with pytest.warns(ConvergenceWarning, match="^best_estimator_: noise hides how rare"):
         search.fit(X, RARE)
-    error, ledger = under_errors(lambda: search.fit(X, RARE))
+    error, ledger = under_errors(lambda: search.fit(X, RARE), SeedWarning)
     assert COMPLETE in str(error) and len(ledger.records()) == 1
     search.predict(X[:2])
 
