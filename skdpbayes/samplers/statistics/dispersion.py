@@ -274,6 +274,11 @@ def _grid():
     return found
 
 
+def stacked(laws):
+    """One `CountLaw` with parameters of shape (n_laws, 1, 1)."""
+    return CountLaw(*np.array(list(laws)).T[:, :, None, None])
+
+
 def _near(law, factor):
     """Laws with a parameter that is larger, or smaller, by a factor."""
     for ratio in (factor, 1.0 / factor):
@@ -342,9 +347,8 @@ class BelievedLaws(NamedTuple):
         heavier = lognormal_excess(means, high, self.mean, inflation) - believed.above
         parts.append(_MIXING_ERROR * np.maximum(heavier, 0.0))
         if len(self.laws) > 1:
-            for law, probability in zip(self.laws, self.probabilities, strict=True):
-                apart = clipped_count(*given, law, largest).mean - believed.mean
-                parts.append(math.sqrt(probability) * apart)
+            apart = clipped_count(*given, stacked(self.laws), largest).mean - believed.mean
+            parts.extend(np.sqrt(self.probabilities)[:, None, None] * apart)
         # Where all counts are cut below the lower end, nothing depends on the law.
         return np.array(parts) * (low < largest)
 
@@ -363,8 +367,8 @@ class Margin(NamedTuple):
     values, noises : ndarray of shape (n,)
         What was released, and deviations of the noise, both over the number of records.
     expected : callable
-        Maps means of rows, of shape (..., n_rows), and a law to expectations of what a record adds, of
-        shape (..., n), and of its square.
+        Maps means of rows, of shape (n_shifts, n_rows), and laws, stacked, to expectations of what a record
+        adds, of shape (n_laws, n_shifts, n), and of its square.
     counts : ndarray of shape (n,) or None, default=None
         Of a histogram, those in the middle of its bins.
     """
@@ -384,18 +388,31 @@ def of_histogram(values, noise, edges):
         logs = np.log(np.maximum(means, _LEAST_SHARE_SQUARE) / (1.0 - law.zeros))
         low = logs.min()
         nodes = low + _LOG_MEAN_STEP * np.arange(2 + int((logs.max() - low) / _LOG_MEAN_STEP))
-        table = distribution(last[:, None], np.exp(nodes), law._replace(zeros=0.0))
+        table = distribution(last, np.exp(nodes)[:, None], law._replace(zeros=0.0))
         place = (logs - low) / _LOG_MEAN_STEP
         node = np.minimum(place.astype(int), nodes.size - 2)
-        t = place - node
-        up_to = np.mean(table[:, node] * (1.0 - t) + table[:, node + 1] * t, axis=-1)
-        up_to = law.zeros + (1.0 - law.zeros) * up_to
-        shares = np.maximum(np.diff(up_to, axis=0, prepend=0.0, append=1.0), 0.0).T
+        up_to = law.zeros + (1.0 - law.zeros) * _mean_between(table, node, place - node)
+        shares = np.maximum(np.diff(up_to, axis=-1, prepend=0.0, append=1.0), 0.0)
         return shares, shares
 
     first = np.concatenate([[0.0], np.ceil(edges)])
     counts = np.append(0.5 * (first[:-1] + first[1:] - 1.0), edges[-1])
     return Margin(values, np.full(values.size, noise), expected, counts)
+
+
+@compiled
+def _mean_between(tables, nodes, t):
+    """Means over rows, of shape (n_laws, n_shifts, n), of tables (n_laws, n_nodes, n) between their nodes."""
+    n_laws, n_shifts, n_rows = nodes.shape
+    means = np.zeros((n_laws, n_shifts, tables.shape[2]))
+    for law in range(n_laws):
+        for shift in range(n_shifts):
+            for i in range(n_rows):
+                node, share = nodes[law, shift, i], t[law, shift, i]
+                for k in range(tables.shape[2]):
+                    low, high = tables[law, node, k], tables[law, node + 1, k]
+                    means[law, shift, k] += (low + share * (high - low)) / n_rows
+    return means
 
 
 def margin_of_sum(square, weights, centres, largest, along):
@@ -446,20 +463,21 @@ def laws_given(margins, logits, n_records, shifts, all_logits=None):
     logits = logits + shift[:, None]
 
     def explore(priors):
-        for law, prior in priors.items():
-            energies = _energies(margins, logits, law, n_records)
-            found[law] = np.logaddexp.reduce(-energies) + prior
+        energies = _energies(margins, logits, stacked(priors), n_records)
+        logs = np.logaddexp.reduce(-energies, axis=1) + list(priors.values())
+        found.update(zip(priors, map(float, logs), strict=True))
         return max(found, key=lambda law: found[law])
 
     priors = _grid()
     best = explore(priors)
     prior = priors[best]
     for factor in _REFINEMENTS:
-        best = explore(dict.fromkeys(_near(best, factor), prior))
+        if near := dict.fromkeys(_near(best, factor), prior):  # Poisson's law has none.
+            best = explore(near)
     logs = np.array(list(found.values()))
     kept = np.argsort(-logs)[:_MOST_LAWS]
     kept = kept[logs[kept] >= logs[kept[0]] + math.log(_LEAST_RELATIVE_PROBABILITY)]
-    laws, of_best = list(found), np.argmin(_energies(margins, logits, best, n_records))
+    laws, of_best = list(found), np.argmin(_energies(margins, logits, stacked([best]), n_records))
     discrepancy = _discrepancy(margins[0], all_logits + shift[of_best], best, n_records)
     return BelievedLaws(tuple(laws[k] for k in kept), softmax(logs[kept]), *discrepancy)
 
@@ -467,7 +485,9 @@ def laws_given(margins, logits, n_records, shifts, all_logits=None):
 def _discrepancy(histogram, logits, law, n_records):
     """Deviations by which a histogram is off on average, and tails, as `BelievedLaws` has them."""
     means = np.exp(np.minimum(logits, 30.0))[None]
-    first, variance = (array[0] for array in _expected(histogram, means, law, n_records))
+    first, variance = (
+        array[0, 0] for array in _expected(histogram, means, stacked([law]), n_records)
+    )
     apart = histogram.values - first
     above = np.maximum(histogram.counts - histogram.counts[:, None], 0.0)
     # What noise makes of empty bins would be taken for a tail.
@@ -486,7 +506,7 @@ def _expected(margin, means, law, n_records):
 
 
 def _energies(margins, logits, law, n_records):
-    """The energies of a law, for logits of shape (n_shifts, n_rows)."""
+    """The energies of stacked laws, of shape (n_laws, n_shifts), for logits of shape (n_shifts, n_rows)."""
     means, energies = np.exp(np.minimum(logits, 30.0)), 0.0
     for margin in margins:
         first, variance = _expected(margin, means, law, n_records)

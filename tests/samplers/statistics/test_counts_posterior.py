@@ -32,6 +32,7 @@ from skdpbayes.samplers.statistics.dispersion import (
     lognormal_excess,
     looked_up,
     of_histogram,
+    stacked,
     tabulated,
 )
 from skdpbayes.samplers.statistics.hmc import draw
@@ -193,6 +194,15 @@ def test_a_histogram_tells_how_counts_vary(rng, law):
     assert believed.discrepancy < 2.0 and believed.probabilities.sum() == pytest.approx(1.0)
     hidden = margin._replace(noises=np.full(bins.size, 10.0))
     assert len(laws_given([hidden], logits, n, shifts=True).laws) > len(believed.laws)
+
+
+def test_a_histogram_is_expected_as_each_law_says(rng):
+    """Shares of bins, tabulated for all laws at once, are those of each law at each mean."""
+    edges, means = count_edges(60.0), np.exp(rng.normal(size=(3, 20)))
+    shares, _ = of_histogram(np.zeros(edges.size + 1), 1.0, edges).expected(means, stacked(LAWS))
+    for law, found in zip(LAWS, shares, strict=True):
+        up_to = distribution(np.ceil(edges) - 1.0, means[..., None], law).mean(axis=1)
+        np.testing.assert_allclose(np.cumsum(found, axis=1)[:, :-1], up_to, atol=5e-4)
 
 
 def test_a_histogram_of_another_law_does_not_fit(rng):

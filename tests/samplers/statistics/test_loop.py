@@ -132,7 +132,11 @@ def test_sums_that_are_read_together_are_those_read_one_by_one(rng, is_sparse):
     np.testing.assert_allclose(found[3], (sums[-1], square))
 
 
-@pytest.mark.parametrize("mean, dispersion", [(3.0, 1.5), (60.0, 4.0), (0.05, 1.1), (8.0, 1.0)])
+# Up to 200 counts are summed, and more are not.
+@pytest.mark.parametrize(
+    "mean, dispersion",
+    [(3.0, 1.5), (60.0, 4.0), (90.0, 4.0), (90.0, 1.0), (0.05, 1.1), (8.0, 1.0)],
+)
 def test_partial_moments_are_sums_over_counts(mean, dispersion):
     size = mean / (dispersion - 1.0) if dispersion > 1.0 else math.inf
     law = poisson(mean) if dispersion == 1.0 else nbinom(size, 1.0 / dispersion)
