@@ -114,6 +114,7 @@ def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
     assert low < y.min() and y.max() < high
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("unit", [1e-300, 1e-30, 1e-9, 1e18, 1e30, 1e300])
 def test_learnt_bounds_and_norms_have_any_unit_that_a_fit_may_have(rng, unit):
     X = rng.uniform(-1, 1, size=(5000, 2))

@@ -22,6 +22,7 @@ def numbers():
     return rows, y, covariance @ z.T @ y / NOISE**2, np.sqrt(np.diag(covariance))
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("sampler", ["auto", "sghmc", "sgfs", DPMH(n_steps=40_000)])
 def test_draws_without_privacy_are_the_normal_posterior(numbers, sampler):
     """A temperature or a noise that is off by a factor of two would be seen."""
@@ -44,6 +45,7 @@ def test_private_chains_are_near_the_posterior_within_the_budget(numbers, sample
     assert model.score(rows, y) > 0.75
 
 
+@pytest.mark.nightly
 def test_one_posterior_sample_is_one_draw_at_a_temperature(numbers):
     rows, y, mean, deviations = numbers
     off = []

@@ -100,6 +100,7 @@ def test_what_is_compared_later_is_not_taken_for_what_was_compared_before(depth)
         assert differences(nested(depth, 1.0), nested(depth, 2.0))
 
 
+@pytest.mark.nightly
 def test_a_fit_that_keeps_its_frame_does_not_pass_a_replay():
     class Keeping(DPQuantileScaler):
         def fit(self, X, y=None):

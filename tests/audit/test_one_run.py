@@ -141,6 +141,7 @@ def by_mu(scores, inside):
     return mu_of_scores(scores, inside, 0.05)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "draw, bound, m, least", [(coins, by_epsilon, M, 0.6), (gaussian, by_mu, 200, 0.4)]
 )

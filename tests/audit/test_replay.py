@@ -35,6 +35,7 @@ def test_a_scaler_that_learns_without_noise_is_found(last):
     assert any("steps" in one.text for one in result.violations if one.kind == "output")
 
 
+@pytest.mark.nightly
 def test_steps_with_budgets_of_their_own_cost_what_all_of_them_do():
     result = replay(make_pipeline(DPQuantileScaler(), logistic()), X, Y, (100 * FAR, 0))
     assert result.passed and result.n_releases > 15, str(result)

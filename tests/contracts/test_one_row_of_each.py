@@ -228,6 +228,7 @@ def replayed(row=(1e9, "left"), label=0):
     return replay(pipeline(), frame, labels, far, index=range(M), groups=WHO[SMALL])
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_a_person_moves_quantiles_as_far_as_a_row_may():
     found = replayed()
@@ -260,6 +261,7 @@ BUGS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_a_person_who_leaves_moves_nobody_elses_rows():
     """Taken out, with all of its rows: the choice of other persons' rows is the same in both runs."""

@@ -147,6 +147,7 @@ def test_no_row_and_no_label_leaves_its_partition(people, parquet, client, monke
     assert np.abs(np.subtract(sizes, all_rows)).max() < N / 10
 
 
+@pytest.mark.nightly
 def test_unions_arrays_and_columns_by_number(people):
     X, y = people[["age", "hours"]].fillna(3.0).to_numpy(), people["votes"].to_numpy(dtype=object)
 
@@ -251,6 +252,7 @@ def test_marks_of_objects_tell_values_apart_and_not_their_addresses():
     assert mark([[1], np.nan]) == mark([[1], float("nan")]) != mark([[2], np.nan])
 
 
+@pytest.mark.nightly
 def test_categories_without_room_are_those_of_memory(monkeypatch):
     monkeypatch.setattr("skdpbayes.pipeline._column_limit._most_columns", lambda *_: 30)
     X = pd.DataFrame({"zip": np.arange(3000) % 50, "few": np.arange(3000) % 5})

@@ -73,6 +73,7 @@ def test_a_norm_is_found_and_rows_are_clipped_to_it(table, is_sparse):
     np.testing.assert_allclose(long, model.predict_proba(X[:5]), atol=0.05)
 
 
+@pytest.mark.nightly
 def test_a_norm_that_is_found_predicts_better_than_one_that_is_too_large(table):
     """At a budget at which noise matters."""
     found, default = logistic(0.3).fit(*table), logistic(0.3, data_norm=None).fit(*table)
@@ -82,6 +83,7 @@ def test_a_norm_that_is_found_predicts_better_than_one_that_is_too_large(table):
     )
 
 
+@pytest.mark.nightly
 def test_what_follows_depends_on_the_norm_alone(table):
     """Tables with the same norms have the same plan, whatever else they hold; and the cost never changes."""
     X, y = table

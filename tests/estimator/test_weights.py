@@ -225,6 +225,7 @@ def test_whether_any_record_counts_is_private(table, options):
     np.testing.assert_array_equal(none.coef_, scalar.coef_)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("number", [Fraction(1, 3), np.float32(0.1), np.longdouble(1) / 3])
 def test_class_weights_are_numbers_of_any_kind(table, number):
     X, y, w = table
@@ -329,6 +330,7 @@ def test_weights_are_routed(table):
     assert all(fit.plan_.bounds.max_weight == 1.0 for fit in found["estimator"])
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize(
     "model, fill",
     [

@@ -171,6 +171,7 @@ def test_an_attack_on_one_draw_reaches_its_curve_and_never_passes_it():
     assert best > 0.9
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "few, quantile, level", [(0, 0.25, LEVEL), (0, 0.5, 0.1), (128, 0.5, LEVEL)]
 )

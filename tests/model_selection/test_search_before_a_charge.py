@@ -233,6 +233,7 @@ def test_a_memory_keeps_nothing_of_candidates(tmp_path):
     assert not list(tmp_path.rglob("*.pkl"))
 
 
+@pytest.mark.nightly
 def test_warnings_do_not_tell_how_many_candidates_there_were():
     """A delta that is too large is warned of by the search itself, and by the one fit that it returns."""
     X = np.random.default_rng(0).normal(size=(500, 2))

@@ -118,6 +118,7 @@ def test_a_row_moves_each_release_of_a_search_as_is_charged(index):
     assert found.n_releases > 5
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("k", [None, 2])
 def test_a_report_says_that_steps_within_a_search_are_paid_for(k):

@@ -116,6 +116,7 @@ def test_the_same_file_moved_away_and_back_is_the_ledger(path, tmp_path):
     assert len(ledger.records()) == 6
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("times", [0, 1])
 def test_an_older_copy_under_another_name_is_not_the_ledger(path, tmp_path, times):
     shutil.copy(path, tmp_path / "copy")

@@ -410,6 +410,7 @@ def test_what_was_set_after_the_fit_is_not_reported_as_fitted(make, changed):
     privacy_report(fitted)
 
 
+@pytest.mark.nightly
 def test_a_chosen_model_that_was_changed_has_no_report():
     fitted = _a_search().fit(X, y)
     fitted.best_estimator_.set_params(classes=None)

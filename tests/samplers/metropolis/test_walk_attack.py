@@ -89,6 +89,7 @@ def test_bits_tell_nearly_as_much_as_is_claimed_and_no_more(ratio):
     assert share * claimed <= reached.mu <= claimed * (1 + 0.03)
 
 
+@pytest.mark.nightly
 def test_the_attack_notices_a_record_that_is_not_confined_enough():
     ours, others = (
         likelihood_ratios(z, 0.0, seed, bound=1.3 * BOUND) for z, seed in ((1.0, 3), (-1.0, 4))

@@ -52,6 +52,7 @@ def fitted(errors, seed, epsilon, with_tails=True):
     return draws / 0.3, truth / 0.3
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("errors", ["exponential", "two points"])
 def test_an_intercept_is_that_of_the_mean_where_errors_are_skewed(errors):
     off, without = [], []
