@@ -147,7 +147,8 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
           `DPBayesianLogisticRegression`;
         - ``noise_deviations``, of shape (n_draws,): draws of the errors' deviation;
         - ``chi2_per_dof``, float, and ``chi2_dof``, int: chi-squared of the releases at the mode, per degree
-          of freedom, and the number of these; far above 1 where releases contradict each other;
+          of freedom, and the number of these; far above 1 where releases contradict each other otherwise
+          than by a skew of errors that draws have;
         - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
         - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
           errors, its deviation, and the errors' deviation;

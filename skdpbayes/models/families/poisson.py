@@ -31,8 +31,8 @@ from .base import Family, NumberFamily, has_one_block, write_loss_differences, w
 #
 # ``phi = 1``, ``a = pi = 0`` is Poisson's law. A negative binomial one has ``r = nu / (phi + a nu - 1)``
 # failures with the probability ``1 / (phi + a nu)`` of each. Its distribution function is an incomplete beta
-# function, as Poisson's is a gamma function. Up to small counts probabilities are summed, which is ten times
-# as fast: with ``e = phi + a nu - 1``,
+# function, as Poisson's is a gamma function. Up to small counts probabilities are summed, which is up to
+# ten times as fast: with ``e = phi + a nu - 1``,
 #
 #     p_0 = (1 + e)^(-nu / e),      p_{k+1} = p_k (nu + k e) / ((k + 1) (1 + e))
 
@@ -65,10 +65,9 @@ class CountLaw(NamedTuple):
     zeros: float = 0.0
 
     def excess(self, mean):
-        """``phi + a nu - 1`` for means ``nu``, 0 for all if it is near 0 for all."""
+        """``phi + a nu - 1`` for means ``nu``, 0 where it is near 0."""
         excess = self.dispersion - 1.0 + self.growth * mean
-        seen = np.any(excess >= _LEAST_EXCESS)
-        return np.maximum(excess, _LEAST_EXCESS) if seen else np.zeros_like(excess)
+        return np.where(excess >= _LEAST_EXCESS, excess, 0.0)
 
     def variance(self, mean):
         """The variances of counts of means ``mu``."""
@@ -100,13 +99,14 @@ def distribution(counts, mean, law):
 def _distribution(counts, mean, excess):
     """Without more zeros."""
     counts = np.floor(counts)
-    if np.max(counts) <= _MOST_SUMMED:
+    if np.max(counts, initial=-1.0) <= _MOST_SUMMED:
         return _summed(counts, mean, excess)[0]
+    k = np.maximum(counts, 0.0)
+    probabilities = pdtr(k, mean + np.zeros_like(excess))
     if np.any(excess):
-        failures, success = mean / excess, 1.0 / (1.0 + excess)
-        probabilities = betainc(failures, np.maximum(counts, 0.0) + 1.0, success)
-    else:
-        probabilities = pdtr(np.maximum(counts, 0.0), mean + excess)
+        at_least = np.maximum(excess, _LEAST_EXCESS)
+        varying = betainc(mean / at_least, k + 1.0, 1.0 / (1.0 + at_least))
+        probabilities = np.where(excess > 0.0, varying, probabilities)
     return np.where(counts < 0.0, 0.0, probabilities)
 
 
@@ -134,16 +134,17 @@ def partial_moments(counts, mean, law):
     counts, inner = np.floor(counts), np.maximum(mean, _LEAST_MEAN) / (1.0 - law.zeros)
     excess = law.excess(inner)
     more, none = 1.0 - law.zeros, np.where(counts < 0.0, 0.0, law.zeros)
-    if np.max(counts) <= _MOST_SUMMED:
+    if np.max(counts, initial=-1.0) <= _MOST_SUMMED:
         whole, *moments = _summed(counts, inner, excess)
         return none + more * whole, more * moments[0], more * moments[1]
     k, whole = np.maximum(counts, 0.0), _distribution(counts, inner, excess)
     inverse_r = excess / inner
+    logs = k * np.log(inner) - inner
     if np.any(excess):
-        r = inner / excess
-        logs = gammaln(k + r) - gammaln(r) + k * np.log(excess) - (k + r) * np.log1p(excess)
-    else:
-        logs = k * np.log(inner) - inner
+        at_least = np.maximum(excess, _LEAST_EXCESS)
+        r = inner / at_least
+        varying = gammaln(k + r) - gammaln(r) + k * np.log(at_least) - (k + r) * np.log1p(at_least)
+        logs = np.where(excess > 0.0, varying, logs)
     p = np.where(counts < 0.0, 0.0, np.exp(logs - gammaln(k + 1.0)))
     first = np.maximum(whole - (1.0 + k * inverse_r) * p, 0.0)
     second = first - (1.0 + (k - 1.0) * inverse_r / (1.0 + inverse_r)) * k * p / inner
@@ -171,6 +172,8 @@ def _add_up(counts, means, excesses, sums):
             second += k * (k - 1.0) * p
             p *= (mean + k * excess) * share / (k + 1.0)
             k += 1.0
+            if p == 0.0 or (k > mean and p < 1e-17 * whole):  # What is left is negligible.
+                break
         sums[0, i], sums[1, i], sums[2, i] = whole, first, second
 
 
@@ -183,6 +186,7 @@ def drawn(mean, law, generator):
         # Post-processing.
         mean = mean * (generator.random(np.shape(mean)) >= law.zeros)
     if np.any(excess):
+        excess = np.maximum(excess, _LEAST_EXCESS)
         # Post-processing.
         mean = np.minimum(generator.gamma(mean / excess, excess), _LARGEST_MEAN)
     # Post-processing.

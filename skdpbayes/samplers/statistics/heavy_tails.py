@@ -147,6 +147,19 @@ class HeavyTailCorrection(NamedTuple):
         unit /= max(np.linalg.norm(unit), 1e-300)
         return unit, off - np.outer(off @ unit, unit), self.score.noise / (n * np.sqrt(f))
 
+    def directions(self, density):
+        """Directions along which a skew moves noisy sums of tight clips, of shape (1 or 2, length).
+
+        That of the intercept and, if slopes of the mean were asked for, that in which these are others; as
+        `NormalDensity.chi2` has them. What is seen along them is in draws.
+        """
+        mode, mean = density.start, density.curvature.mean / np.sqrt(density.curvature.values)
+        found = [mean / max(np.linalg.norm(mean), 1e-300)]
+        if self.score is not None:
+            _, off, _ = self._off_slopes(density, mode[None, :-1], np.exp(mode[-1:]))
+            found.append(off[0] / max(np.linalg.norm(off), 1e-300))
+        return np.array(found)
+
     def noise_of_slopes(self, density):
         """The deviation of the noise on slopes of the mean, over that of errors; inf where none is known.
 

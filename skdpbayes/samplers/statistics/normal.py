@@ -294,8 +294,8 @@ class NormalDensity(Density):
     def _noisy_sum_arrays(self):
         return _arrays(self.noisy_sums)
 
-    def _noisy_sum_energy(self, u, log_s):
-        """The energy, its gradient, and chi-squared of noisy sums."""
+    def _noisy_sum_energy(self, u, log_s, left_out=None):
+        """The energy, its gradient, and chi-squared of noisy sums but for directions that are left out."""
         n, curvature = self.n_samples, self.curvature
         f, m = curvature.values, curvature.mean
         points, clips, values, noises = self._noisy_sum_arrays
@@ -304,6 +304,8 @@ class NormalDensity(Density):
         c, e = law.slope, law.mean
         scores = n * f * d  # (n_sums, n_points, length), as all of noisy sums
         r = values[:, None] - c[..., None] * scores - n * (e - c * a)[..., None] * m
+        if left_out is not None:
+            r = r - (r / np.sqrt(f)) @ left_out.T @ left_out * np.sqrt(f)
         unclipped = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
         of_shape = (_SHAPE_ERROR * (1.0 - c)) ** 2
         cc = c[:, None] * c
@@ -332,13 +334,22 @@ class NormalDensity(Density):
         gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(0, 1))
         return energy, gradient, np.einsum("kpi,kpi->p", r, alpha)
 
-    def chi2_per_dof(self):
-        """Chi-squared of the noisy sums at the mode, per degree of freedom.
+    def chi2(self, left_out=None):
+        """Chi-squared of the noisy sums at the mode per degree of freedom, and how many there are.
 
-        It is about 1, or less, if noisy sums follow the law that is assumed.
+        The first is about 1, or less, if noisy sums follow the law that is assumed.
+
+        Parameters
+        ----------
+        left_out : ndarray of shape (n_directions, length) or None, default=None
+            Orthonormal directions along which they need not, in coordinates in which rows have a second
+            moment of one.
         """
-        square = self._noisy_sum_energy(self.start[None, :-1], self.start[-1:])[2]
-        return float(square[0]) / (len(self.noisy_sums) * self.curvature.mean.size)
+        length = self.curvature.mean.size - (0 if left_out is None else len(left_out))
+        if length <= 0:
+            return 0.0, 0
+        mode, dof = self.start, len(self.noisy_sums) * length
+        return float(self._noisy_sum_energy(mode[None, :-1], mode[-1:], left_out)[2][0]) / dof, dof
 
     def information(self, u):
         """The curvature of the potential at one point, about."""
@@ -651,16 +662,15 @@ class NormalLikelihood(Likelihood):
 
     def diagnostics(self, posterior, draws):
         """Whether noisy sums agree, what noise hides, and whether errors are skewed."""
-        density = posterior.density
-        other = {
-            "chi2_per_dof": density.chi2_per_dof(),
-            "chi2_dof": len(density.noisy_sums) * self.plan.n_parameters,
-            "hidden_directions": self.curvature.hidden,
-        }
+        density, left_out = posterior.density, None
+        other = {"hidden_directions": self.curvature.hidden}
         if (asymmetry := density.asymmetry()) is not None:
             other["asymmetry"] = asymmetry
             other["error_skewness"] = density.error_skewness(asymmetry)
             other["noise_of_skewed_slopes"] = density.heavy_tails.noise_of_slopes(density)
+            if other["error_skewness"]:
+                left_out = density.heavy_tails.directions(density)
+        other["chi2_per_dof"], other["chi2_dof"] = density.chi2(left_out)
         return other
 
 

@@ -31,6 +31,7 @@ from skdpbayes.samplers.statistics.dispersion import (
     log_exposures_seen,
     lognormal_excess,
     looked_up,
+    margin_of_sum,
     of_histogram,
     stacked,
     tabulated,
@@ -203,6 +204,20 @@ def test_a_histogram_is_expected_as_each_law_says(rng):
     for law, found in zip(LAWS, shares, strict=True):
         up_to = distribution(np.ceil(edges) - 1.0, means[..., None], law).mean(axis=1)
         np.testing.assert_allclose(np.cumsum(found, axis=1)[:, :-1], up_to, atol=5e-4)
+
+
+@pytest.mark.parametrize("largest", [60.0, 4000.0])
+def test_laws_that_are_compared_at_once_are_those_that_are_alone(largest, rng):
+    edges, means = count_edges(largest), 0.05 * largest * np.exp(rng.normal(size=(2, 20)))
+    histogram = of_histogram(np.zeros(edges.size + 1), 1.0, edges)
+    square = NoisySum(0.0, 1.0, clip=0.2 * largest)
+    of_sum = margin_of_sum(square, rng.random(20), means[0], largest, (0.0, 1.0))
+    for margin in (histogram, of_sum):
+        at_once = margin.expected(means, stacked(LAWS))[0]
+        for law, found in zip(LAWS, at_once, strict=True):
+            alone = margin.expected(means, stacked([law]))[0][0]
+            np.testing.assert_allclose(found, alone, rtol=1e-3, atol=1e-5)
+            assert law.zeros or law.growth or np.allclose(found, alone, rtol=1e-9, atol=1e-9)
 
 
 def test_a_histogram_of_another_law_does_not_fit(rng):

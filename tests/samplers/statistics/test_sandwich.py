@@ -137,11 +137,11 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
 def test_looks_that_contradict_each_other_are_known():
     posterior, _ = posterior_of(1, 4000, False, 3.0)
     density = posterior.density
-    assert 0.1 < density.chi2_per_dof() < 2.0
+    assert 0.1 < density.chi2()[0] < 2.0
     last = density.noisy_sums[-1]
     moved = last._replace(value=last.value + 30.0 * last.noise)
     density = dataclasses.replace(density, noisy_sums=(*density.noisy_sums[:-1], moved))
-    assert density.chi2_per_dof() > 30.0
+    assert density.chi2()[0] > 30.0
 
 
 def test_rare_columns_do_not_make_looks_contradict_each_other():
@@ -154,17 +154,37 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     plan = ClippedResiduals().plan(model.bounds(), 20_000, Budget(3.0, 1e-5))
     generator = np.random.default_rng(10**6 + 24)
     posterior, _ = released(plan, model.target(rows, responses), NormalLikelihood, generator)
-    assert 0.1 < posterior.density.chi2_per_dof() < 2.0
+    assert 0.1 < posterior.density.chi2()[0] < 2.0
 
 
 @pytest.mark.parametrize("chi2_per_dof, is_told", [(1.5, False), (20.0, True)])
 def test_a_fit_tells_of_sums_that_contradict_each_other(monkeypatch, chi2_per_dof, is_told):
-    monkeypatch.setattr(NormalDensity, "chi2_per_dof", lambda self: chi2_per_dof)
+    monkeypatch.setattr(NormalDensity, "chi2", lambda self, left_out: (chi2_per_dof, 12))
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         DPBayesianRidge((-4, 4), random_state=0).fit(rows, responses)
     assert any("contradicts" in str(one.message) for one in caught) == is_told
+
+
+@pytest.mark.parametrize("is_skewed", [True, False])
+def test_a_skew_that_draws_have_is_no_contradiction(is_skewed):
+    """Errors of two kinds move noisy sums along the intercept; a large interaction left out does not."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, (20_000, 4))
+    errors = 0.5 * rng.normal(size=20_000)
+    if is_skewed:
+        errors += 8.0 * (rng.random(20_000) < 0.1) * (1.0 + 0.5 * rows[:, 0])
+    else:
+        rows[:, 2] = rng.random(20_000) < 0.05
+        rows[:, 3] = rows[:, 2] * (rng.random(20_000) < 0.5)
+        errors += rows[:, 2:] @ [6.0, -4.0] + 6.0 * rows[:, 0] * rows[:, 2]
+    model = DPBayesianRidge((-20.0, 20.0), epsilon=10.0, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, rows[:, 1] + errors)
+    assert any("contradicts" in str(one.message) for one in caught) != is_skewed
+    assert (model.released_.chi2_per_dof > 2.5) != is_skewed
 
 
 @pytest.mark.nightly
