@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals.laws_of_counts [--repetitions 24] [--laws inverse_gaussian hurdle ...]
 
-Table "Counts of any law" of docs/guide/when_to_trust_an_interval.rst.
+Table "Counts of any law" of docs/benchmarks_intervals.rst.
 
 The default was made on three normal columns beside indicators of a factor (``--designs made_on``, with
 Poisson's law, rates with a gamma or a lognormal law, more zeros, counts of three trials and survival).

@@ -10,8 +10,8 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
 titles = {"held": "all columns", "worst": "the worst column"}
 for ax, (column, title) in zip(axes, titles.items(), strict=True):
     for errors, cells in held.groupby("errors", sort=False):
-        style = "--" if errors in ("normal", "Student's law") else "-"
-        ax.plot(cells["size"], cells[column], style, marker="o", label=errors)
+        marker = "s" if errors in ("normal", "Student's law") else "o"
+        ax.plot(cells["size"], cells[column], marker, label=errors)
     ax.axhline(0.9, color="black", linestyle=":")
     ax.set(title=title, ylim=(0.0, 1.03), xlabel="rows, epsilon")
 axes[0].set_ylabel("share of 90% intervals that hold")
