@@ -3,8 +3,8 @@
     python -m benchmarks.intervals.assumptions [--repetitions 12] [--epsilons 0.3 1 10] [--cases sparse cut]
     python -m benchmarks.intervals.assumptions --grid --sizes 5000x10 20000x40 --epsilons 0.1 0.3 1 3 10
 
-Tables of learnt scales in "Coverage of intervals: logistic regression", and "Assumptions that do not hold", of
-docs/benchmarks_intervals.rst.
+Tables of learnt scales in "Coverage of intervals: logistic regression", and "Assumptions that do not hold",
+of docs/benchmarks_intervals.rst.
 
 Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have
 the default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some
