@@ -1,6 +1,6 @@
 """How fast the cores are, as ratios to peers that are measured in the same run.
 
-    python -m benchmarks.speed.cores [--quick] [--only gradient steps default start]
+    python -m benchmarks.speed.cores [--quick] [--only gradient steps default counts start]
 
 Table "Speed" of docs/benchmarks.rst.
 
@@ -8,7 +8,8 @@ Four questions, each with its target and what was measured side by side:
 
 1. A full-batch gradient, against reading the table once and against two passes of NumPy.
 2. Minibatch steps, against hand-written JAX scans (left out where JAX is not installed).
-3. Fits of the default, in double and single precision, and draws, against scikit-learn's logistic regression.
+3. Fits of the default, in double and single precision, and draws, against scikit-learn's logistic regression;
+   fits to counts, against its Poisson regression.
 4. Importing the package and the first fit of a process.
 
 Contestants take turns, so that whatever else the machine does hits all of them; the table has the
@@ -27,10 +28,10 @@ import tempfile
 import numpy as np
 from numba import get_num_threads, njit, prange
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from benchmarks.common import show_ratio, show_times, take_turns
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._compute.gradients import CompiledCore, gradient_oracle, gradient_sum, several_cores
 from skdpbayes.models import Logistic
 from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
@@ -236,6 +237,21 @@ def compare_fits(shape, goal, n_rounds):
     show_ratio("float32 / float64", seconds["default, float32"], ours, "<= 1x")
 
 
+def compare_fits_of_counts(shape, n_rounds):
+    """Time fits of the default to counts at epsilon 1, and scikit-learn's fit on the same table."""
+    generator = np.random.default_rng(0)
+    X, norm = generator.uniform(-1.0, 1.0, shape), math.sqrt(shape[1])
+    y = generator.poisson(np.exp(0.7 + X @ generator.normal(0.0, 0.3, shape[1])))
+    model = DPBayesianPoissonRegressor(epsilon=1.0, max_count=30, data_norm=norm)
+    contestants = {
+        "counts, default": lambda: model.fit(X, y),
+        "scikit-learn's PoissonRegressor": lambda: PoissonRegressor(alpha=1e-6).fit(X, y),
+    }
+    seconds = take_turns(contestants, n_rounds)
+    show_times(f"Fits to counts, {shape[0]:,} x {shape[1]} (target: 0.5 s)", seconds)
+    show_ratio("default / scikit-learn", *seconds.values(), "(none)")
+
+
 # 4. Import and first fit
 
 _IMPORT = """
@@ -249,7 +265,7 @@ print(time.perf_counter() - start)
 _FIRST_DEFAULT = """
 import time
 import numpy as np
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 generator = np.random.default_rng(0)
 X = generator.standard_normal((5000, 10))
 y = generator.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
@@ -261,7 +277,7 @@ print(time.perf_counter() - start)
 _FIRST_FIT = f"""
 import time
 import numpy as np
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes.samplers import Auto
 generator = np.random.default_rng(0)
 X = generator.standard_normal({SMALL_TABLE})
@@ -306,7 +322,7 @@ def main():
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller tables")
-    parts = ("gradient", "steps", "default", "start")
+    parts = ("gradient", "steps", "default", "counts", "start")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
     options = parser.parse_args()
     quick = options.quick
@@ -324,6 +340,8 @@ def main():
         ):
             if not (quick and shape == LARGE_TABLE):
                 compare_fits(shape, goal, 3 if quick else 7)
+    if "counts" in options.only:
+        compare_fits_of_counts((10_000, 5), 3 if quick else 11)
     if "start" in options.only:
         measure_start(2 if quick else 3, 1 if quick else 3)
 
