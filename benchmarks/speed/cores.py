@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.cores [--quick] [--only gradient steps default counts start]
 
-Table "Speed" of docs/benchmarks.rst.
+Table "Speed" of docs/benchmarks.rst, and "Speed" of counts in docs/benchmarks_numbers.rst.
 
 Four questions, each with its target and what was measured side by side:
 
@@ -265,7 +265,7 @@ print(time.perf_counter() - start)
 _FIRST_DEFAULT = """
 import time
 import numpy as np
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
+from skdpbayes import DPBayesianLogisticRegression
 generator = np.random.default_rng(0)
 X = generator.standard_normal((5000, 10))
 y = generator.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
@@ -277,7 +277,7 @@ print(time.perf_counter() - start)
 _FIRST_FIT = f"""
 import time
 import numpy as np
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.samplers import Auto
 generator = np.random.default_rng(0)
 X = generator.standard_normal({SMALL_TABLE})

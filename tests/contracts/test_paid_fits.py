@@ -460,7 +460,7 @@ def walk(seed, samplers=SAMPLERS):
     "seeds, options",
     [
         (range(24), {"samplers": ["auto"]}),
-        pytest.param(range(24, 700), {}, marks=pytest.mark.nightly),
+        pytest.param(range(24, 1500), {}, marks=pytest.mark.nightly),
     ],
     ids=["some", "many"],
 )

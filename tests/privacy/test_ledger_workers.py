@@ -263,6 +263,7 @@ def test_eight_processes_that_are_killed_at_random(tmp_path, n_wanted=2_000, pau
     assert total**2 + (1.5 * size) ** 2 > ledger.budget.mu**2
     # Whoever was killed before it wrote may leave an empty journal, which the next charge takes away.
     ledger.reserve(PrivacyCost("replace_one", mu=1e-6 * size))
+    assert [row["cost"].mu for row in ledger.records()] == [*recorded, 1e-6 * size]
     assert sorted(file.name for file in Path(tmp_path).glob("ledger*")) == ["ledger"]
 
 

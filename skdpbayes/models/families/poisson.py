@@ -45,6 +45,8 @@ _LEAST_MEAN = 1e-300
 _LARGEST_MEAN = 1e18
 # Counts up to which probabilities are summed. Where the first is no double, those up to here are negligible.
 _MOST_SUMMED = 200.0
+# Least share of a sum that is added: beyond the mean, what follows smaller ones is negligible.
+_LEAST_ADDED = 1e-17
 
 
 class CountLaw(NamedTuple):
@@ -172,7 +174,7 @@ def _add_up(counts, means, excesses, sums):
             second += k * (k - 1.0) * p
             p *= (mean + k * excess) * share / (k + 1.0)
             k += 1.0
-            if p == 0.0 or (k > mean and p < 1e-17 * whole):  # What is left is negligible.
+            if p == 0.0 or (k > mean and p < _LEAST_ADDED * whole):
                 break
         sums[0, i], sums[1, i], sums[2, i] = whole, first, second
 

@@ -143,8 +143,7 @@ class HeavyTailCorrection(NamedTuple):
         law = clipped_normal(a, sigma, self.score.clip)
         expected = law.slope[:, None] * (f * d - a[:, None] * m) + law.mean[:, None] * m
         off = (self.score.value / n - expected) / np.sqrt(f)
-        unit = m / np.sqrt(f)
-        unit /= max(np.linalg.norm(unit), 1e-300)
+        unit = _of_intercept(density)
         return unit, off - np.outer(off @ unit, unit), self.score.noise / (n * np.sqrt(f))
 
     def directions(self, density):
@@ -153,8 +152,7 @@ class HeavyTailCorrection(NamedTuple):
         That of the intercept and, if slopes of the mean were asked for, that in which these are others; as
         `NormalDensity.chi2` has them. What is seen along them is in draws.
         """
-        mode, mean = density.start, density.curvature.mean / np.sqrt(density.curvature.values)
-        found = [mean / max(np.linalg.norm(mean), 1e-300)]
+        mode, found = density.start, [_of_intercept(density)]
         if self.score is not None:
             _, off, _ = self._off_slopes(density, mode[None, :-1], np.exp(mode[-1:]))
             found.append(off[0] / max(np.linalg.norm(off), 1e-300))
@@ -184,6 +182,12 @@ class HeavyTailCorrection(NamedTuple):
         # Post-processing.
         beyond = share * off + np.sqrt(share * noise_variance) * random.normal(size=off.size)
         return np.maximum(squares + is_off * beyond, _LEAST_VARIANCE_SHARE * squares)
+
+
+def _of_intercept(density):
+    """The direction of the intercept, in coordinates in which rows have a second moment of one."""
+    unit = density.curvature.mean / np.sqrt(density.curvature.values)
+    return unit / max(np.linalg.norm(unit), 1e-300)
 
 
 def _drawn(off, variances, shares, of_sampling, noise, random):
