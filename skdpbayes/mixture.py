@@ -7,27 +7,53 @@
 The order of the components is arbitrary, so draws without privacy are relabelled after sampling.
 """
 
-from functools import partial
+from __future__ import annotations
+
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from ._arguments import Interval, check_sizes
+from ._arguments import Interval
+from ._data.blocks import by_blocks
 from ._data.columns import refuse_weights
 from ._data.read import read_table
-from ._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, charge_and_release_bounds
-from ._estimator.mixture import COVARIANCE_DIMS, MixtureDraws, MixtureDrawsMixin
+from ._data.table import validate_table
+from ._estimator.base import (
+    POSTERIOR_CONSTRAINTS,
+    PrivatePosterior,
+    check_number_of_draws,
+    choose_draws,
+)
+from ._estimator.fit import fit
+from ._estimator.mixture import (
+    COVARIANCE_DIMS,
+    MixtureDraws,
+    Mixtures,
+    log_density,
+    mean_responsibilities,
+    relabelled,
+    row_limits,
+    sample_mixtures,
+)
 from ._estimator.model_checks import LARGEST_TRACE_SHARE
+from ._estimator.summaries import interval_ends, interval_table
+from ._linalg import inv
 from ._typing import MatrixLike, RandomStateLike, Relation
-from .models.mixture import MixtureModel, make_mixture, remote_mixture, unpack_mixture
+from .models.mixture import MixtureModel, unpack_mixture
 from .privacy.deferred_warnings import warn, warns_last
-from .samplers import Plan, Sampler
+from .samplers import Sampler
 from .samplers.mixture import MixtureSampler
+from .samplers.plan import check_draws
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
@@ -39,15 +65,15 @@ def __dir__():
 # Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE_NUMBER = Interval(Real, 0, None, closed="neither")
+# Number of draws for deviations without privacy.
+_N_PRIOR_DRAWS = 400
+# Number of rows that are sampled at once.
+_TRIED = 10_000
+# One in so many sampled rows, at least, must be within the bounds.
+_RAREST = 1000
 
 
-def _target(model, rows):
-    return make_mixture(rows.X, model)
-
-
-class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixtures, and no array.
-    MixtureDrawsMixin, DensityMixin, PrivatePosteriorMixin, BaseEstimator
-):
+class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     """Differentially private posterior of a Gaussian mixture.
 
     A fit releases draws from the posterior of weights, means and covariances under differential privacy. The
@@ -194,6 +220,14 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
     (3, 2)
     """
 
+    covariances_: np.ndarray
+    means_: np.ndarray
+    n_components_: int
+    posterior_samples_: MixtureDraws
+    precisions_: np.ndarray
+    weights_: np.ndarray
+    _mixtures: Mixtures
+
     _reads_collections = True
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
@@ -253,6 +287,9 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
     def _sampler(self):
         return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
+    def _at_norm(self, model, norm):
+        return self._model(model.n_features, norm)
+
     def _model(self, n_features, norm=None):
         """The public numbers of the model, with defaults in place of None."""
         norm = self._clip_norm(n_features) if norm is None else norm
@@ -273,41 +310,6 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             degrees_of_freedom=float(degrees),
             covariance=float(covariance),
         )
-
-    def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
-        """The plan of a fit, what it would do and cost, without any data.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of rows; of persons, with ``max_rows_per_group``. Under
-            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
-        n_features : int
-            Number of columns.
-
-        Returns
-        -------
-        plan : Plan
-            Its attributes are public numbers; printing it gives a readable summary.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is invalid, or if the options contradict each other.
-
-        Examples
-        --------
-        >>> from skdpbayes.mixture import DPGaussianMixturePosterior
-        >>> plan = DPGaussianMixturePosterior(3, epsilon=1.0).privacy_plan(50_000, 2)
-        >>> plan.n_draws
-        100
-        """
-        self._validate_params()
-        check_sizes(n_samples=n_samples, n_features=n_features)
-        return self._plan(int(n_samples), int(n_features))
-
-    def _plan(self, n_samples, n_features):
-        return self._plan_within_budget(self._model(n_features), self._public_size(n_samples))
 
     # From the table
 
@@ -352,13 +354,8 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        with self._read(X, y, groups, client, **others) as table:
-            plan = self._plan(table.n_samples, table.n_features)
-            model = self._model(table.n_features)
-            at_norm = partial(self._model, table.n_features)
-            with charge_and_release_bounds(self, plan, table, model, at_norm) as (model, plan):
-                make, remote = partial(_target, model), partial(remote_mixture, model=model)
-                draws = self._run_plan(table.target(make, remote), plan)
+        reading = self._read(X, y, groups, client, **others)
+        model, draws, _ = fit(self, reading, lambda table: self._model(table.n_features))
         posterior = self.released_.get("posterior")
         if posterior is not None:
             model = posterior.density.model
@@ -370,7 +367,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             order = np.argsort(-weights.mean(axis=0), kind="stable")
         self._summarise(weights, means, factors, order)
         share = self._mean_square_length() / self.data_norm_**2
-        if plan.bound_release is None and share > LARGEST_TRACE_SHARE:
+        if self.plan_.bound_release is None and share > LARGEST_TRACE_SHARE:
             warn(
                 f"squares of lengths of rows are {min(share, 1.0):.0%} of those that data_norm="
                 f"{self.data_norm_:.3g} allows, by the fitted components: unless rows were scaled to this "
@@ -391,3 +388,277 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             "full": lambda: np.trace(covariances, axis1=1, axis2=2),
         }[self.covariance_type]()
         return float(self.weights_ @ ((self.means_**2).sum(axis=1) + traces))
+
+    # From the draws
+
+    def _summarise(self, weights, means, factors, order=None):
+        """Set the relabelled draws, and their means."""
+        self._order = order
+        self._mixtures, draws = self._labelled(weights, means, factors)
+        self.posterior_samples_ = draws
+        self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
+        if self.covariance_type in ("spherical", "diag"):
+            self.precisions_ = 1.0 / self.covariances_
+        else:
+            self.precisions_ = inv(self.covariances_)
+
+    def _labelled(self, weights, means, factors):
+        """Draws as `Mixtures` and as `MixtureDraws`."""
+        mixtures, covariances = relabelled(
+            weights, means, factors, self.covariance_type, self._order
+        )
+        return mixtures, MixtureDraws(mixtures.weights, mixtures.means, covariances)
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        return validate_table(self, X, reset=False, accept_sparse=False)
+
+    @by_blocks
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Log of the density, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            Always finite: beyond the distance whose square would overflow, it falls no further.
+        """
+        return log_density(self._validated(X), self._mixtures)
+
+    def score(self, X: MatrixLike, y: Any = None) -> float:
+        """Mean log density of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+        """
+        return float(self.score_samples(X).mean())
+
+    @by_blocks
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Probabilities of the components, averaged over the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_components)
+            Mean over draws of ``p(component | x, draw)``.
+        """
+        return mean_responsibilities(self._validated(X), self._mixtures)
+
+    @by_blocks
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable component.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        labels : ndarray of int of shape (n_samples,)
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sample new rows from the posterior predictive; this spends no budget and may be repeated.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows. Each is sampled from one component of one draw, both chosen at random.
+        random_state : None, int or RandomState, default=None
+            It need not be kept private, because the draws are public.
+        bounds : tuple of (low, high) or None, default=None
+            Limits of the rows, in the units of the columns: two numbers, or one of each for every column.
+            Rows outside are sampled again, so that rows follow the predictive distribution given the bounds.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows, independent given the draws.
+        labels : ndarray of int of shape (n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is not a positive integer, if ``bounds`` are invalid, or if fewer than one row in
+            a thousand is within them.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
+        rng = check_random_state(random_state)
+        if bounds is None:
+            return sample_mixtures(int(n_samples), self._mixtures, rng)
+        low, high = row_limits(bounds, self.n_features_in_)
+        accepted, missing, tried = [], int(n_samples), 0
+        while missing:
+            size = max(missing, _TRIED)
+            rows, labels = sample_mixtures(size, self._mixtures, rng)
+            kept = np.flatnonzero(((low <= rows) & (rows <= high)).all(axis=1))[:missing]
+            accepted.append((rows[kept], labels[kept]))
+            missing, tried = missing - len(kept), tried + size
+            if missing and (n_samples - missing) * _RAREST < tried:
+                raise ValueError(
+                    f"only {n_samples - missing} of {tried:,} rows were within the bounds, too few to "
+                    "continue: use wider bounds, in the units of the columns that fit was given."
+                )
+        return tuple(np.concatenate(parts) for parts in zip(*accepted, strict=True))
+
+    def sample_posterior(  # type: ignore[override]  # Its draws are mixtures, and no array.
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> MixtureDraws:
+        """Draws from the posterior; this spends no budget and may be repeated.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            Number of draws. None returns all of ``posterior_samples_``.
+        random_state : None, int, RandomState or Generator, default=None
+            Randomness of the choice, or of new draws. It need not be kept private, because the draws are
+            public.
+
+        Returns
+        -------
+        draws : MixtureDraws
+            With "noise_aware", any number of new draws given what was released. With "gibbs", copies of some
+            of ``posterior_samples_``, in their order along the chain.
+
+        Raises
+        ------
+        ValueError
+            If "gibbs" has kept fewer draws than requested.
+        """
+        check_is_fitted(self)
+        if n_draws is not None and "posterior" in self.released_:
+            wanted = check_number_of_draws(n_draws)
+            check_draws(wanted, sum(part[0].size for part in self.posterior_samples_))
+            return self._drawn(wanted, random_state)
+        draws = self.posterior_samples_
+        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
+        return MixtureDraws(*(part[chosen] for part in draws))
+
+    def _drawn(self, n_draws, random_state, posterior=None):
+        """New draws from the released posterior, or from another."""
+        posterior, generator = posterior or self.released_["posterior"], random_state
+        if not isinstance(generator, np.random.Generator):
+            generator = check_random_state(random_state)
+        draws = posterior.draw(n_draws, generator)
+        return self._labelled(*unpack_mixture(draws, posterior.density.model))[1]
+
+    def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
+        """Equal-tailed posterior intervals of weights, means and covariances; they spend no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : MixtureDraws
+            Lower and upper ends along a last axis of length 2: ``weights`` of shape (n_components, 2),
+            ``means`` of shape (n_components, n_features, 2), and ``covariances`` of the shape of
+            ``covariances_`` followed by 2.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as that of a sampler of your own may be.
+
+        Notes
+        -----
+        Intervals describe the components around one mode of the posterior. They do not account for other
+        modes.
+        """
+        check_is_fitted(self)
+        return MixtureDraws(*interval_ends(self, level, self.posterior_samples_))
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the parameters: means, deviations, intervals, and what privacy adds to their width.
+
+        Requires pandas. It spends no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row for each parameter, with names such as ``means[0, age]``. The columns are ``mean``,
+            ``sd``, the ends of the interval (named by their percentages), ``sd_without_privacy`` (an estimate
+            from what was released), and ``share_of_privacy``, the share of the width that privacy adds. The
+            last two are nan if the posterior is not calibrated.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+        """
+        interval = self.posterior_interval(level)
+        if not self.plan_.budget.is_private:
+            without = [part.std(axis=0) for part in self.posterior_samples_]
+        elif "posterior" in self.released_:
+            quiet = self.released_["posterior"].density.without_noise
+            without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, quiet)]
+        else:
+            without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]
+        names, coords = [], self._posterior_variables()[1]
+        for name, (draws, dims) in self._posterior_variables()[0].items():
+            for place in np.ndindex(draws.shape[1:]):
+                labels = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
+                names.append(f"{name}[{', '.join(labels)}]")
+        flat = [part.reshape(len(part), -1) for part in self.posterior_samples_]
+        return interval_table(
+            np.hstack(flat),
+            np.vstack([part.reshape(-1, 2) for part in interval]),
+            np.concatenate([np.ravel(part) for part in without]),
+            names,
+            level,
+        )
+
+    def _posterior_variables(self):
+        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, features = self.posterior_samples_, self._column_names()
+        dims = COVARIANCE_DIMS[self.covariance_type]
+        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
+        if "other_feature" in dims:
+            coords["other_feature"] = features
+        variables = {
+            "weights": (draws.weights, ("component",)),
+            "means": (draws.means, ("component", "feature")),
+            "covariances": (draws.covariances, dims),
+        }
+        return variables, coords

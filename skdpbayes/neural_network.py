@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,14 +22,14 @@ from ._data.columns import refuse_weights
 from ._data.read import read_table
 from ._data.table import validate_table
 from ._estimator.base import POSTERIOR_CONSTRAINTS
-from ._estimator.classifier import PrivateClassifierMixin
+from ._estimator.classifier import PrivateClassifier
+from ._estimator.fit import fit
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .models.mlp import (
     ACTIVATIONS,
+    MLPModel,
     layer_sizes,
     layers_of,
-    make_mlp,
-    mlp_bounds,
     random_start,
     scaled_rows,
 )
@@ -55,7 +54,7 @@ _CHUNK_ROWS = 8192
 _LARGEST_TYPICAL_NORM = 30.0
 
 
-class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
+class DPBayesianMLPClassifier(PrivateClassifier):
     """Differentially private Bayesian neural network: a multi-layer perceptron classifier.
 
     A fit releases draws of the weights under differential privacy. The budget is fixed before the data are
@@ -251,6 +250,12 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
+        tags.classifier_tags.poor_score = self.epsilon != np.inf
+        return tags
+
     # From public quantities
 
     def _sampler(self):
@@ -277,13 +282,14 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             )
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
-    def _plan(self, n_samples, n_features, n_classes):
-        self._clip_norm(
-            n_features
-        )  # Plans do not depend on it, but a bad one should be refused here.
-        sizes = self._sizes(n_features, n_classes)
-        bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
-        return self._plan_within_budget(bounds, self._public_size(n_samples))
+    def _model(self, n_features, n_classes):
+        return MLPModel(
+            sizes=self._sizes(n_features, n_classes),
+            activation=self.activation,
+            norm=self._clip_norm(n_features),
+            clip_norm=float(self.clip_norm),
+            prior_precision=float(self.prior_scale) ** -2.0,
+        )
 
     # From the table
 
@@ -321,27 +327,20 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        with self._read(X, y, groups, **others) as table:
-            classes, n_features = table.classes, table.n_features
-            plan = self._plan(table.n_samples, n_features, classes.size)
-            sizes = self._sizes(n_features, classes.size)
-            target = make_mlp(
-                table.rows.X,
-                table.rows.labels,
-                self._clip_norm(n_features),
-                sizes,
-                self.activation,
-                float(self.clip_norm),
-                plan.bounds.prior_precision[0],
-                random_start(sizes, public_generator(self.random_state)),
-            )
-            self.posterior_samples_ = self._run_plan(target, plan)
-        self.classes_ = classes
-        self.data_norm_ = self._clip_norm(n_features)
+
+        def model_of(table):
+            model = self._model(table.n_features, *table.sizes)
+            start = random_start(model.sizes, public_generator(self.random_state))
+            return model._replace(start=start)
+
+        model, self.posterior_samples_, self.classes_ = fit(
+            self, self._read(X, y, groups, **others), model_of
+        )
+        self.data_norm_ = model.norm
         self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
         self.activation_ = self.activation
-        self.layer_sizes_ = sizes
-        self.n_layers_, self.n_outputs_ = len(sizes), classes.size
+        self.layer_sizes_ = model.sizes
+        self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size
         self.out_activation_ = "softmax"
         return self
 

@@ -1,33 +1,24 @@
-"""The fit that all private posterior estimators share, and the bounds that it may learn from the rows.
+"""The base class of private posteriors: parameters, a plan from public numbers, and draws.
 
-    validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
-                   -> draws, and everything else from the draws
-
-Data flow in this direction only: fitted attributes depend on the records only through what the sampler
-releases.
+`skdpbayes._estimator.fit` has what a fit does.
 """
 
 import math
-from contextlib import contextmanager
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._arguments import RANDOM_STATE, Interval, planned_size
-from .._mechanisms.exponential import draw_quantiles, draws_cost
+from .._arguments import RANDOM_STATE, Interval, check_sizes, planned_size
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
-from ..models.rows import checked_norm, row_norms
+from ..models.rows import checked_norm
 from ..privacy.budget import Budget, default_delta, too_large_delta
-from ..privacy.charge import charge
-from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
@@ -37,202 +28,14 @@ from ..privacy.planned_release import (
     StepDisclosure,
     as_json,
     resolve_source,
-    set_privacy_attributes,
 )
-from ..privacy.prepaid import Prepaid, authorizations
+from ..privacy.prepaid import clone_with_authorization
 from ..privacy.rounding import covered_records
 from ..privacy.units import plan_for_persons
-from ..random import separate_generator
 from ..samplers import Plan, resolve_sampler
-from ..samplers.base import AUTO, resolve_auto, run_plan
-from ..samplers.plan import BoundRelease, check_plan
+from ..samplers.base import AUTO, resolve_auto
+from .fit import plan_with_bounds
 from .model_checks import to_arviz
-
-# Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the
-# budget.
-#
-#     plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
-#
-# Quantiles are drawn as in `skdpbayes._mechanisms.exponential`. The rest of the budget is fixed
-# beforehand, as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to
-# Andrew, Thakkar, McMahan and Ramaswamy (2021).
-
-
-# Share of the squared mu.
-BOUNDS_SHARE = 0.02
-# Ranks between the quantile and the largest norm, in units of the noise.
-_RANKS_TO_LARGEST = 12.0
-# Highest quantile level of norms.
-_HIGHEST_NORM_LEVEL = 0.95
-# Lowest quantile level of norms.
-_LOWEST_NORM_LEVEL = 0.5
-# Highest quantile level for learnt target_bounds. Responses are cut, not rescaled, so it is higher than for
-# norms.
-_HIGHEST_RESPONSE_LEVEL = 0.99
-# Lowest quantile level for learnt target_bounds.
-_LOWEST_RESPONSE_LEVEL = 0.75
-# Log-odds range of a choice of bounds without privacy.
-_RANGE_WITHOUT_PRIVACY = 128.0
-# Arguments to pass instead of bounds that are released.
-_PUBLIC_BOUNDS = {
-    ("low", "high"): "target_bounds=(low, high)",
-    ("high",): "max_count=..., a number",
-}
-# Factor of a fit's mu, so that rounding leaves the total within the budget.
-_ROUNDING_ALLOWANCE = 1.0 + 1e-8
-
-
-def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
-    """A plan that begins with the release of a norm, or of bounds of responses.
-
-    Parameters
-    ----------
-    make_plan : callable
-        Maps a `Budget` to a plan that is valid for any norm and any bounds.
-    n_samples : int
-        Public number of rows that a table has at least, about.
-    budget : Budget
-    norm : bool, default=True
-        Whether a norm is released.
-    sides : tuple of {"low", "high"}, default=()
-        Which bounds of responses are.
-
-    Returns
-    -------
-    plan : Plan
-        A plan without the release of a norm if there are too few rows to find a quantile.
-
-    Raises
-    ------
-    ValueError
-        If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
-    """
-    level = (
-        2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _RANGE_WITHOUT_PRIVACY
-    )
-    outside = _RANKS_TO_LARGEST / (n_samples * level / 2.0) if level > 0 else math.inf
-    least = _LOWEST_RESPONSE_LEVEL if sides else _LOWEST_NORM_LEVEL
-    if budget.is_private and budget.delta > 0 and outside > 1.0 - least:
-        if sides:
-            raise ValueError(
-                f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
-                f"{budget.epsilon:g}: give public ones, {_PUBLIC_BOUNDS[tuple(sides)]}, or raise epsilon."
-            )
-        return make_plan(budget)
-    quantile, high = (
-        min(_HIGHEST_NORM_LEVEL, 1.0 - outside),
-        min(_HIGHEST_RESPONSE_LEVEL, 1.0 - outside),
-    )
-    of_responses = tuple({"low": 1.0 - high, "high": high}[side] for side in sides)
-    count = norm + len(sides)
-    choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
-    part = budget if choice is None or not budget.is_private else _rest(budget, choice)
-    plan = make_plan(part)
-    if choice is None or not plan.cost.is_gaussian:
-        raise ValueError(
-            "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
-            f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."
-        )
-    release = BoundRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
-    if not budget.is_private:
-        return plan.changed(bound_release=release)
-    fit = PrivacyCost(budget.neighboring_relation, mu=_ROUNDING_ALLOWANCE * part.mu)
-    return plan.changed(cost=choice + fit, bound_release=release._replace(cost_of_fit=fit))
-
-
-def _rest(budget, choice):
-    """The budget that a choice leaves."""
-
-    def excess(noise):
-        if noise == 0:
-            return math.inf
-        mu = _ROUNDING_ALLOWANCE * budget.with_mu(budget.mu / noise).mu
-        cost = choice + PrivacyCost(budget.neighboring_relation, mu=mu)
-        return cost.epsilon(budget.delta) / budget.epsilon - 1.0
-
-    return budget.with_mu(budget.mu / smallest_within(excess, 1.0, 1e-4))
-
-
-@contextmanager
-def charge_and_release_bounds(estimator, plan, table, model, at_norm):
-    """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
-
-    Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
-    ``_with_drawn_bounds`` maps a model, quantiles of responses, how many deviations the upper one is above
-    the mean of a normal law, and whether the plan is of a calibrated posterior, to another model.
-    """
-    if plan.bound_release is None:
-        yield model, plan
-        return
-    check_plan(plan)
-    generator = separate_generator(estimator.random_state, 2)
-    reservations = charge(plan, estimator)
-    try:
-        norm, responses = _draw_bounds(plan, table, estimator, generator)
-        with authorizations([(estimator, plan.cost)]):
-            yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
-    except BaseException:
-        reservations.close("failed")
-        raise
-    reservations.close("completed")
-
-
-def _draw_bounds(plan, table, estimator, generator):
-    """The norm and the quantiles of responses that are drawn; None and () if none are."""
-    norm, responses, how = None, (), (plan.bound_release.log_odds_range, generator, plan.n_samples)
-    if plan.bound_release.norm_quantile is not None:
-        # Proposition 62.
-        norm = draw_quantiles(table, _norms, (plan.bound_release.norm_quantile,), *how)[0].value
-        # The drawn decimal may be 0 or negative if most rows are zero.
-        norm = norm * estimator._norm_safety_factor if norm > 0 else float(table.n_features) ** 0.5
-    if plan.bound_release.response_quantiles:
-        # Proposition 62.
-        responses = draw_quantiles(table, _responses, plan.bound_release.response_quantiles, *how)
-    return norm, responses
-
-
-def _norms(rows):
-    return row_norms(rows.X)
-
-
-def _responses(rows):
-    return rows.labels
-
-
-def _at_bounds(estimator, plan, model, at_norm, norm, responses):
-    """The model and the plan at what was drawn, or those before it where none can be made there.
-
-    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
-    made for, whatever is drawn.
-    """
-    bounded_model = model
-    try:
-        if norm is not None:
-            bounded_model = at_norm(checked_norm(norm, "data_norm"))
-        if len(responses):
-            deviations = ndtri(plan.bound_release.response_quantiles[-1])
-            bounded_model = estimator._with_drawn_bounds(
-                bounded_model, responses, deviations, plan.is_calibrated
-            )
-        path = estimator._planner(bounded_model.bounds(), plan.n_samples)(plan.budget)
-        check_plan(path)
-        fit = plan.bound_release.cost_of_fit
-        if fit.is_infinite or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
-            return bounded_model, path.changed(
-                cost=plan.cost, bound_release=plan.bound_release, persons=plan.persons
-            )
-    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
-        pass
-    values = [*([] if norm is None else [norm]), *(bound.value for bound in responses)]
-    drawn = ", ".join(f"{value:.4g}" for value in values)
-    warn(
-        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
-        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
-        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
-        ConvergenceWarning,
-    )
-    return model, plan
-
 
 # What an estimator says of its bounds in a report, and who said so.
 
@@ -335,8 +138,12 @@ POSTERIOR_CONSTRAINTS = {
 }
 
 
-class PrivatePosteriorMixin(Prepaid):
-    """Budget, plan, privacy attributes and draws of a private posterior."""
+class PrivatePosterior(BaseEstimator):
+    """Budget, plan, privacy attributes and draws of a private posterior.
+
+    A subclass has ``_read``, which validates what `fit` is given and returns a `Table`, and ``_model``, which
+    maps public sizes to a model.
+    """
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_safety_factor = True, 1.0
@@ -357,6 +164,7 @@ class PrivatePosteriorMixin(Prepaid):
     spent_delta_: float
     spent_epsilon_: float
     temperature_: float
+    __sklearn_clone__ = clone_with_authorization
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``sampler__name`` sets one of the sampler, even if that is given by name.
@@ -413,8 +221,55 @@ class PrivatePosteriorMixin(Prepaid):
         """The sampler object that makes plans."""
         return resolve_sampler(self.sampler)
 
-    def _plan_within_budget(self, bounds, n_samples):
-        """The sampler's plan for a target's public numbers."""
+    def _model(self, n_features, *sizes):
+        """The model, from public numbers; ``sizes`` is the number of classes of a classifier."""
+        raise NotImplementedError(f"{type(self).__name__} has no model.")
+
+    def _at_norm(self, model, norm):
+        """The model of rows that are clipped to another norm."""
+        return model.at_norm(norm)
+
+    def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
+        """The plan of a fit, what it would do and cost, without any data.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows; of persons, with ``max_rows_per_group``. Under
+            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        plan : Plan
+            Its attributes are public numbers; printing it gives a readable summary.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, or if the options contradict each other.
+
+        Examples
+        --------
+        >>> from skdpbayes import DPBayesianPoissonRegressor
+        >>> plan = DPBayesianPoissonRegressor(max_count=20, epsilon=1.0).privacy_plan(50_000, 8)
+        >>> 0.5 < plan.epsilon <= 1.0
+        True
+        >>> from skdpbayes.mixture import DPGaussianMixturePosterior
+        >>> DPGaussianMixturePosterior(3, epsilon=1.0).privacy_plan(50_000, 2).n_draws
+        100
+        """
+        self._validate_params()
+        check_sizes(n_samples=n_samples, n_features=n_features)
+        return self._plan(int(n_samples), int(n_features))
+
+    def _plan(self, n_samples, n_features, *sizes, **largest):
+        return self._plan_for_model(self._model(n_features, *sizes, **largest), n_samples)
+
+    def _plan_for_model(self, model, n_samples):
+        """The sampler's plan for a model's public numbers."""
+        bounds, n_samples = model.bounds(), self._public_size(n_samples)
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
@@ -448,8 +303,7 @@ class PrivatePosteriorMixin(Prepaid):
     def _dry_run(self, X, y=None, planned=True, **params):
         """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
 
-        The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is
-        made unless ``planned``, for rows whose number of columns is made up.
+        No plan is made unless ``planned``, for rows whose number of columns is made up.
         """
         with self._read(X, y, **params) as table:
             if planned:
@@ -457,27 +311,6 @@ class PrivatePosteriorMixin(Prepaid):
                 largest = {"max_sample_weight": float(self.max_sample_weight)} if weighted else {}
                 self._plan(table.n_samples, table.n_features, *table.sizes, **largest)
             return table.classes
-
-    def _run_plan(self, target, plan, shaped=lambda values: values):
-        """Spend the plan, set its public attributes, and return the draws.
-
-        ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
-        """
-        warnings = plan.warnings
-        self.__dict__.pop("_feature_names_from_pipeline", None)
-        for text in warnings:
-            warn(text, ConvergenceWarning)
-        released = run_plan(target, plan, self.random_state, self.verbose, self)
-        plan = released.plan
-        for text in plan.warnings:  # The plan may have been completed during the run.
-            if text not in warnings:
-                warn(text, ConvergenceWarning)
-        set_privacy_attributes(self, plan)
-        self.temperature_ = plan.temperature
-        self.n_iter_ = released.other.get("n_iter", plan.n_updates)
-        parameters = {name: shaped(v[None])[0] for name, v in released.parameters.items()}
-        self.released_ = Bunch(**released.other, **parameters)
-        return shaped(released.draws)
 
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None

@@ -26,7 +26,7 @@ from .._jit import compilable
 from .._typing import MatrixLike
 from ..models.single_precision import PLAIN, exp_float32, multiply
 from ..samplers import Plan
-from .base import PrivatePosteriorMixin
+from .base import PrivatePosterior
 
 # Averages of predictive probabilities over posterior draws.
 #
@@ -215,17 +215,11 @@ def _on_log_scale(mean, weights, exact):
     return log_mean
 
 
-class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
-    """For estimators with ``_plan(n_samples, n_features, n_classes)`` and ``_log_proba(X)``."""
+class PrivateClassifier(ClassifierMixin, PrivatePosterior):
+    """Predictions of labels, for estimators with ``_model(n_features, n_classes)`` and ``_log_proba(X)``."""
 
     classes_: np.ndarray
     posterior_samples_: np.ndarray
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
-        tags.classifier_tags.poor_score = self.epsilon != np.inf
-        return tags
 
     def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Plan:
         """The plan of a fit, what it would do and cost, without any data.

@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from .._arguments import check_level, check_sizes
+from .._arguments import check_level
 from .._compute.execution import single_threaded_blas
 from .._data.blocks import by_blocks, in_memory_and_order
 from .._data.collections import refuse_other_order, refuse_other_order_around
@@ -25,8 +25,7 @@ from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to
 from .._typing import MatrixLike, RandomStateLike
 from ..models.families.normal import ErrorLaw, error_law
 from ..models.rows import clip_rows, scale_rows
-from ..samplers import Plan
-from .base import PrivatePosteriorMixin, check_number_of_draws, generator_of
+from .base import PrivatePosterior, check_number_of_draws, generator_of
 from .summaries import warn_unless_calibrated
 
 # Quantiles of mixtures of a law over draws, of many rows at once.
@@ -135,8 +134,8 @@ def _within(points, low, high, are_counts, halve):
 _CHUNK_ENTRIES = 2**18
 
 
-class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
-    """For estimators with ``_plan(n_samples, n_features)`` and draws of one block of coefficients.
+class PrivateRegressor(RegressorMixin, PrivatePosterior):
+    """Predictions of numbers, for estimators with draws of one block of coefficients.
 
     ``_score(y_true, y_pred, sample_weight=...)`` is scikit-learn's score of predictions.
     """
@@ -146,44 +145,6 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     posterior_samples_: np.ndarray
     # Whether responses are whole numbers.
     _reads_counts = False
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
-        tags.regressor_tags.poor_score = self.epsilon != np.inf
-        return tags
-
-    def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
-        """The plan of a fit, what it would do and cost, without any data.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of rows; of persons, with ``max_rows_per_group``. Under
-            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
-        n_features : int
-            Number of columns.
-
-        Returns
-        -------
-        plan : Plan
-            Its attributes are public numbers; printing it gives a readable summary.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is invalid, or if the options contradict each other.
-
-        Examples
-        --------
-        >>> from skdpbayes import DPBayesianPoissonRegressor
-        >>> plan = DPBayesianPoissonRegressor(max_count=20, epsilon=1.0).privacy_plan(50_000, 8)
-        >>> 0.5 < plan.epsilon <= 1.0
-        True
-        """
-        self._validate_params()
-        check_sizes(n_samples=n_samples, n_features=n_features)
-        return self._plan(int(n_samples), int(n_features))
 
     @property
     def _law(self) -> Any:

@@ -1,27 +1,53 @@
-"""What estimators of linear models share: the model of their parameters, and a fit.
+"""What estimators of linear models share: the model, a fit, formulas, and tables of coefficients.
 
-validate -> LinearModel -> plan of its bounds -> draws from its target -> means
+validate -> LinearModel -> plan of its bounds -> draws from its target -> means, intervals
+
+A formula with public levels and bounds becomes a pipeline, in one budget:
+
+formula -> FormulaEncoder -> model with data_norm = sqrt(number of terms)
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import Interval
 from .._data.read import read_table
-from .._estimator.base import (
-    POSTERIOR_CONSTRAINTS,
-    PrivatePosteriorMixin,
-    charge_and_release_bounds,
+from .._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosterior
+from .._estimator.fit import fit
+from .._estimator.model_checks import (
+    NotedColumn,
+    chain_diagnostics,
+    interval_notes,
+    low_ess_warnings,
+    model_checks,
 )
-from .._estimator.model_checks import low_ess_warnings, model_checks
-from .._estimator.summaries import CoefficientsMixin
+from .._estimator.summaries import (
+    append_intercept,
+    coefficient_index,
+    enough_draws,
+    interval_ends,
+    interval_table,
+    required_pandas,
+    statement_table,
+    warn_unless_calibrated,
+    with_notes,
+)
 from .._typing import MatrixLike
 from ..models.linear import LinearModel
 from ..privacy.deferred_warnings import warn, warns_last
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..pipeline import FormulaPipeline
 
 LINEAR_CONSTRAINTS = {
     **POSTERIOR_CONSTRAINTS,
@@ -33,7 +59,21 @@ LINEAR_CONSTRAINTS = {
 }
 
 
-class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
+# What belongs to the whole pipeline.
+_PIPELINE_PARAMETERS = (
+    *("epsilon", "delta", "max_rows_per_group"),
+    *("learns_nothing", "memory", "shares", "strict"),
+)
+# What belongs to the fit, by names that it has elsewhere, too.
+_FIT_PARAMETERS = {
+    **dict.fromkeys(("data", "df"), "fit(data)"),
+    **dict.fromkeys(("weights", "sample_weight"), "fit(data, model__sample_weight=...)"),
+    **dict.fromkeys(("exposure", "offset"), "fit(data, model__exposure=...)"),
+    "groups": "fit(data, groups=...)",
+}
+
+
+class LinearPosterior(PrivatePosterior):
     """For private posteriors with ``_family(*sizes)`` and ``_largest_weight(max_sample_weight, *sizes)``.
 
     ``sizes`` is the number of classes of a classifier, and nothing otherwise.
@@ -47,8 +87,90 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
+        (tags.classifier_tags or tags.regressor_tags).poor_score = self.epsilon != np.inf
         tags.input_tags.sparse = True
         return tags
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        *,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        **params: Any,
+    ) -> FormulaPipeline:
+        """A model of a formula, to be fitted to a data frame.
+
+        Requires the extra ``formulas``. Levels and bounds are public: they are part of the formula, and not
+        learnt from the rows. See `skdpbayes.preprocessing.FormulaEncoder` for what a formula may contain.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) + age:income"``.
+            ``- 1`` leaves out the intercept.
+        bounds : mapping of str to (float, float), default=None
+            Public bounds of columns that are named in the formula.
+        levels : mapping of str to sequence, default=None
+            Public levels of columns that are named in the formula.
+        **params
+            Parameters of the estimator, such as ``epsilon``, and of the pipeline, such as ``strict``. By
+            default ``data_norm`` is the square root of
+            the number of terms, and no row is longer.
+
+        Returns
+        -------
+        model : FormulaPipeline
+            Its ``fit`` takes a data frame with all columns, the response among them, its ``predict`` one
+            without the response. Its steps are ``formula`` and ``model``. In searches and scores of
+            scikit-learn, pass the response, too, as in ``fit(d, d["y"])``: its scorers get none otherwise.
+
+        Raises
+        ------
+        ImportError
+            If formulaic is not installed.
+        ValueError, TypeError
+            If the formula is not understood, looks at other rows, or names a column that is not declared.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpbayes import DPBayesianRidge
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"age": rng.uniform(18, 90, 20_000)})
+        >>> people["hours"] = 10 + 0.3 * people["age"] + rng.normal(size=20_000)
+        >>> model = DPBayesianRidge.from_formula(
+        ...     "hours ~ bounded(age, 18, 90)", target_bounds=(0, 50), random_state=0
+        ... ).fit(people)
+        >>> [round(value) for value in model.predict(pd.DataFrame({"age": [20, 80]}))]
+        [16, 34]
+        """
+        # A fifth of what the package would take to import.
+        from ..pipeline import FormulaPipeline
+        from ..preprocessing import FormulaEncoder
+        from ..preprocessing.formula import parsed
+
+        response, _, constant = parsed(formula)
+        if response is None:
+            raise ValueError(f"formula={formula!r} names no response: write it as 'y ~ ...'.")
+        for name in sorted(_FIT_PARAMETERS.keys() & params.keys()):
+            raise TypeError(
+                f"{name} is not of the model, which needs no table, but of its fit: "
+                f"from_formula(...).{_FIT_PARAMETERS[name]}."
+            )
+        encoder = FormulaEncoder(formula, bounds=bounds, levels=levels)
+        if response in encoder.columns:
+            raise ValueError(
+                f"formula={formula!r} has the response among its terms, which would predict itself: leave "
+                "it out there."
+            )
+        outer = {name: params.pop(name) for name in _PIPELINE_PARAMETERS if name in params}
+        defaults = {"data_norm": encoder.norm, "fit_intercept": constant}
+        model = cls(**{**defaults, **params})
+        return FormulaPipeline([("formula", encoder), ("model", model)], response=response, **outer)
 
     # From public quantities
 
@@ -70,13 +192,6 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
             constant=constant,
             max_weight=self._largest_weight(max_sample_weight, *sizes),
         )
-
-    def _plan(self, n_samples, n_features, *sizes, max_sample_weight=None):
-        model = self._model(n_features, *sizes, max_sample_weight=max_sample_weight)
-        return self._plan_for_model(model, n_samples)
-
-    def _plan_for_model(self, model, n_samples):
-        return self._plan_within_budget(model.bounds(), self._public_size(n_samples))
 
     # From the table
 
@@ -128,16 +243,12 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
     def _fit(self, X, y, sample_weight, groups, client, **options):
         """Do what `fit` does; ``options`` are for `read_table`."""
         largest = None if sample_weight is None else float(self.max_sample_weight)
-        with self._read(X, y, sample_weight, groups, client, **options) as table:
-            model = self._model(table.n_features, *table.sizes, max_sample_weight=largest)
-            plan = self._plan_for_model(model, table.n_samples)
-            with charge_and_release_bounds(self, plan, table, model, model.at_norm) as (
-                model,
-                plan,
-            ):
-                draws = self._run_plan(
-                    table.target(model.target_of, model.remote), plan, model.in_blocks
-                )
+
+        def model_of(table):
+            return self._model(table.n_features, *table.sizes, max_sample_weight=largest)
+
+        reading = self._read(X, y, sample_weight, groups, client, **options)
+        model, draws, classes = fit(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
         warnings += model_checks(draws, model, self.plan_, self.released_, self._column_names())
         for text in warnings:
@@ -147,9 +258,249 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         mean = draws.mean(axis=0)
         coefficients = mean[:, : model.n_features].copy()
         intercept = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
-        if table.classes is None:
+        if classes is None:
             coefficients, intercept = coefficients[0], float(intercept[0])
         else:
-            self.classes_ = table.classes
+            self.classes_ = classes
         self.coef_, self.intercept_ = coefficients, intercept
         return self
+
+    # From the draws
+
+    def posterior_interval(self, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed posterior intervals of the coefficients; they spend no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2)
+            Lower and upper ends, of one block for regressors, in the order of ``posterior_samples_``: columns
+            first, the intercept last.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+
+        Notes
+        -----
+        If a fit kept fewer than 400 draws and released the posterior itself, 400 new draws are made for the
+        interval, at no further cost and always the same ones.
+
+        With more than two classes, the labels determine only differences between the coefficients of
+        classes; what all classes have in common follows the prior. Each interval is therefore about as wide
+        as the prior's. Use quantiles of differences instead, such as those of
+        ``posterior_samples_[:, 1] - posterior_samples_[:, 0]``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> clf.posterior_interval(0.9).shape
+        (1, 5, 2)
+        """
+        check_is_fitted(self)
+        return interval_ends(self, level, self.posterior_samples_)
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
+
+        Requires pandas. It spends no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row for each coefficient, indexed by the name of its column, or by (class, name) with more
+            than two classes. The columns are ``mean``, ``sd``, the ends of the interval (named by their
+            percentages), ``sd_without_privacy`` (an estimate from what was released), and
+            ``share_of_privacy``, the share of the width that privacy adds. The last two are nan if the
+            sampler releases nothing that tells them: of the draws of a chain, which noise tempers, nobody
+            knows how wide they were without it. `coef_table` leaves them out.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> list(clf.summary().columns)
+        ['mean', 'sd', '5%', '95%', 'sd_without_privacy', 'share_of_privacy']
+        >>> list(clf.summary().index)
+        ['x0', 'x1', 'x2', 'x3', 'intercept']
+        """
+        required_pandas()
+        interval = self.posterior_interval(level)
+        draws = self.posterior_samples_
+        without = self._deviations_without_privacy(draws.std(axis=0))
+        flat = draws.reshape(len(draws), -1)
+        index = self._coefficient_index()
+        table = interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
+        return with_notes(table, self.interval_notes())
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
+
+        Requires pandas. It spends no budget.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row for each coefficient, indexed as in `summary`. ``r_hat`` is split R-hat, near 1 where
+            chains agree; ``effective_sample_size`` is how many independent draws the kept ones are worth. By
+            default fifty chains draw; a single chain is compared with itself, half by half.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> table = clf.diagnostics()
+        >>> bool((table["r_hat"] < 1.2).all()), bool((table["effective_sample_size"] > 40).all())
+        (True, True)
+        """
+        pd = required_pandas()
+        draws = self.posterior_samples_.reshape(len(self.posterior_samples_), -1)
+        names = ("r_hat", "effective_sample_size")
+        columns = {name: self.released_[name] for name in names if name in self.released_}
+        columns = columns or dict(zip(names, chain_diagnostics(draws), strict=True))
+        return pd.DataFrame(columns, index=self._coefficient_index())
+
+    def coef_table(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the coefficients to publish: means, deviations, intervals, and how sure their signs are.
+
+        Requires pandas. It spends no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            Rows as of `summary`. The columns are ``mean``, ``sd``, the ends of the interval (named by their
+            percentages), and ``P(> 0)``, the posterior probability that a coefficient is positive.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+
+        See Also
+        --------
+        skdpbayes.inspection.odds_ratios : Ratios in place of coefficients.
+        skdpbayes.inspection.raw_coefficients : In the units of the columns before scaling.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> list(clf.coef_table().columns)
+        ['mean', 'sd', '5%', '95%', 'P(> 0)']
+        """
+        check_is_fitted(self)
+        required_pandas()
+        warn_unless_calibrated(self)
+        draws = enough_draws(self)
+        flat = draws.reshape(len(draws), -1)
+        table = statement_table(flat, self._coefficient_index(), level)
+        return with_notes(table, self.interval_notes())
+
+    def interval_notes(self) -> tuple[str, ...]:
+        """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
+
+        Notes name columns of which noise hides how much they vary, say where slopes are not those of the mean
+        or errors are skewed, and where counts follow no law that was tried. Most are conditions, of which
+        nothing that was released tells whether they hold; what surely is wrong is warned of by a fit. Tables
+        of intervals print them, and have them in ``attrs["notes"]``. They spend no budget.
+
+        Returns
+        -------
+        notes : tuple of str
+            None without privacy.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (2000, 3)) * [1.0, 1.0, 0.1]
+        >>> clf = DPBayesianLogisticRegression(epsilon=0.5, random_state=0).fit(X, X[:, 0] > 0)
+        >>> print(*clf.interval_notes())
+        noise hides how much x2 varies: intervals of numbers with a deviation below ...
+        """
+        check_is_fitted(self)
+        columns = [NotedColumn(str(name)) for name in self._column_names()]
+        return interval_notes(self.plan_, self.released_, columns)
+
+    def _coefficient_index(self):
+        """An index with one entry for each coefficient, by class with more than two."""
+        names = append_intercept(self._column_names(), self.posterior_samples_.shape[2])
+        labels = self._posterior_variables()[1].get("class", ())
+        return coefficient_index(names, labels if len(labels) > 1 else None)
+
+    def _deviations_without_privacy(self, deviations):
+        """Estimate the deviations without privacy from what was released; nan if that is not possible."""
+        if not self.plan_.budget.is_private:
+            return deviations
+        posterior = self.released_.get("posterior")
+        if posterior is None:
+            return np.full_like(deviations, np.nan)
+        return (
+            posterior.deviations_without_privacy().reshape(deviations.shape)
+            * self.released_["coordinate_scale"]
+        )
+
+    def _posterior_variables(self):
+        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, n_features = self.posterior_samples_, self.n_features_in_
+        coords = {"feature": self._column_names()}
+        blocks: tuple[str, ...] = ()
+        if hasattr(self, "classes_"):
+            # With two classes there is one block, for the second class.
+            coords, blocks = {"class": self.classes_[-draws.shape[1] :], **coords}, ("class",)
+        else:
+            draws = draws[:, 0]
+        dims: tuple[str, ...] = (*blocks, "feature")
+        variables = {"coef": (draws[..., :n_features], dims)}
+        if draws.shape[-1] > n_features:
+            variables["intercept"] = (draws[..., -1], blocks)
+        return variables, coords

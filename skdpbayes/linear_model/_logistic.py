@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,18 +17,15 @@ from .._compute.execution import single_threaded_blas
 from .._data.blocks import by_blocks
 from .._data.columns import largest_weight
 from .._data.table import validate_table
-from .._estimator.classifier import PrivateClassifierMixin, log_probabilities
+from .._estimator.classifier import PrivateClassifier, log_probabilities
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import classifier
 from ..models.rows import clip_rows
 from ..samplers import Sampler
-from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
-from ._formula import FromFormulaMixin
+from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
 
-class DPBayesianLogisticRegression(
-    FromFormulaMixin, PrivateLinearMixin, PrivateClassifierMixin, BaseEstimator
-):
+class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -24,13 +23,12 @@ from .._arguments import Interval
 from .._data.blocks import in_memory_and_order
 from .._data.collections import refuse_other_order
 from .._data.table import exposures
-from .._estimator.regressor import PrivateRegressorMixin
+from .._estimator.regressor import PrivateRegressor
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import Poisson
 from ..privacy.deferred_warnings import warns_last
 from ..samplers import Sampler
-from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
-from ._formula import FromFormulaMixin
+from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
 # With max_count="auto": largest count of the plan until a count is released.
 _NOMINAL = 20.0
@@ -48,9 +46,7 @@ def _explained_deviance(y_true, y_pred, sample_weight=None):
     return d2_tweedie_score(y_true, y_pred, sample_weight=sample_weight, power=1)
 
 
-class DPBayesianPoissonRegressor(
-    FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator
-):
+class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     """Differentially private Bayesian Poisson regression, for counts and rates.
 
     A fit releases draws from the posterior of a generalized linear model with Poisson counts and a

@@ -11,22 +11,20 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
 from .._arguments import Interval, Pair, is_number
 from .._data.blocks import by_blocks
-from .._estimator.regressor import PrivateRegressorMixin
+from .._estimator.regressor import PrivateRegressor
 from .._mechanisms.exponential import short_decimals
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import Normal
 from ..models.families.normal import ErrorLaw
 from ..privacy.deferred_warnings import warn, warns_last
 from ..samplers import Sampler
-from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
-from ._formula import FromFormulaMixin
+from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
@@ -50,7 +48,7 @@ def _spacing(quantile):
     return short_decimals().spacing(quantile) or _LEAST_HALF_WIDTH
 
 
-class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
+class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     """Differentially private Bayesian linear regression.
 
     A fit releases draws from the posterior of a linear model with normal noise, whose deviation and prior

@@ -97,6 +97,18 @@ class MixtureModel(NamedTuple):
             )
         return self
 
+    def target_of(self, rows: Any) -> Any:
+        """The target of validated rows of a table."""
+        return make_mixture(rows.X, self)
+
+    def remote(self, address: int, count: int) -> Any:
+        """The remote handle of targets of remote rows."""
+        return remote_mixture(address, count, self)
+
+    def in_blocks(self, draws: np.ndarray) -> np.ndarray:
+        """Draws as they are, which `unpack_mixture` takes apart."""
+        return draws
+
     @property
     def is_triangular(self) -> bool:
         """Whether factors are matrices."""

@@ -236,6 +236,60 @@ def make_mlp(
     )
 
 
+class MLPModel(NamedTuple):
+    """A multi-layer perceptron: what an estimator makes, a plan reads, and a table becomes.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Units of every layer.
+    activation : {"tanh", "relu"}
+        Of the hidden layers.
+    norm : float
+        To which rows are clipped.
+    clip_norm : float
+        Norm to which records' gradients are clipped.
+    prior_precision : float
+        Of every weight and bias.
+    start : ndarray of shape (n_parameters,) or None, default=None
+        Public starting point of chains, which plans do not need.
+    """
+
+    sizes: tuple[int, ...]
+    activation: Literal["tanh", "relu"]
+    norm: float
+    clip_norm: float
+    prior_precision: float
+    start: np.ndarray | None = None
+
+    def bounds(self) -> TargetBounds:
+        """The public bounds, which plans may know; raises a ValueError if a number is out of range."""
+        return mlp_bounds(self.sizes, self.clip_norm, self.prior_precision)
+
+    def target_of(self, rows: Any) -> MLPTarget:
+        """The target of validated rows of a table."""
+        if self.start is None:
+            raise ValueError("a network's target needs a point to start from.")
+        return make_mlp(
+            rows.X,
+            rows.labels,
+            self.norm,
+            self.sizes,
+            self.activation,
+            self.clip_norm,
+            self.prior_precision,
+            self.start,
+        )
+
+    def remote(self, address: int, count: int) -> Any:
+        """Networks read tables in memory."""
+        raise NotImplementedError("a network reads no remote rows.")
+
+    def in_blocks(self, draws: np.ndarray) -> np.ndarray:
+        """Draws as they are, which `layers_of` takes apart."""
+        return draws
+
+
 def scaled_rows(X, data_norm):
     """Rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
     X, scale = clip_rows(X, data_norm)

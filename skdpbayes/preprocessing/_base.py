@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from .._arguments import RANDOM_STATE, Interval, check_sizes, planned_size
+from .._data.blocks import OutputByBlocks
 from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
@@ -19,7 +21,7 @@ from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
 from ..privacy.planned_release import PlannedRelease, set_privacy_attributes
-from ..privacy.prepaid import Prepaid
+from ..privacy.prepaid import clone_with_authorization
 from ..random import private_generator
 
 BUDGET_CONSTRAINTS = {
@@ -71,13 +73,14 @@ def _shown(value):
     return ", ".join(f"{v:.4g}" for v in value) if isinstance(value, tuple) else f"{value:.4g}"
 
 
-class PrivateTransformerMixin(Prepaid):
+class PrivateTransformer(OutputByBlocks, TransformerMixin, BaseEstimator):
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
     delta: float | None
     epsilon: float
     neighboring_relation: Relation
     public_size: int | None
+    __sklearn_clone__ = clone_with_authorization
 
     def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
         """The plan of a fit, what it would do and cost, without any data.

@@ -8,11 +8,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._data.blocks import OutputByBlocks
 from .._data.read import read_table
 from .._data.table import validate_table
 from .._errors import doubles, reraise_if_safe, sanitize_errors
@@ -21,12 +19,12 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, of_columns
 from ..privacy.prepaid import rows_paid_for
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
 
 _VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
-class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+class DPImputer(PrivateTransformer):
     """Fill in missing values (NaN) of columns of numbers.
 
     After a `DPQuantileScaler` or a `BoundedScaler`, which pass NaN through, the constant 0 is the middle of

@@ -13,13 +13,11 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._arguments import Interval
-from .._data.blocks import OutputByBlocks
 from .._data.lists import (
     column_cells,
     column_precision,
@@ -35,7 +33,7 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
 from .bounded import in_order
 
 # Stands for missing values: unlike NaN it equals itself.
@@ -56,7 +54,7 @@ def _in_words(category):
     return "missing" if category is _MISSING else as_json(category)
 
 
-class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+class DPOneHotEncoder(PrivateTransformer):
     """Encode categories as indicators; the frequent categories are found privately.
 
     Each column becomes one indicator for each of its categories, and a last one for infrequent or unknown

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
-from .._data.blocks import OutputByBlocks, by_blocks
+from .._data.blocks import by_blocks
 from .._data.collections import example_of
 from .._data.read import read_table
 from .._data.table import validate_table
@@ -25,7 +25,7 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import StepDisclosure, of_columns
 from ..privacy.prepaid import rows_paid_for
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
 from .bounded import Bound, BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise, that are wanted.
@@ -43,9 +43,7 @@ _MOST_NAMED = 5
 _VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
-class DPQuantileScaler(
-    OutputByBlocks, PrivateTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
     """Scale columns to [-1, 1] by bounds that are learnt privately.
 
     Two quantiles of each column are drawn by the exponential mechanism, without prior knowledge of the

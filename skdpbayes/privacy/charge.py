@@ -6,15 +6,15 @@ A plan that costs more than its budget is refused. What a larger plan has paid f
 rest is charged to all ledgers or to none.
 """
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
 
-from ..exceptions import LedgerOutOfReachError
+from ..exceptions import LedgerFileError, LedgerOutOfReachError
 from .budget import check_ceiling
 from .deferred_warnings import defer_warnings
 from .ledger import PrivacyLedger, _active
-from .ledger_file import Charge, Reservations
+from .ledger_file import Charge
 from .ledger_processes import announced_by_ancestors, out_of_reach
 from .prepaid import consume_authorization, refuse_in_dry_run
 from .unsafe_callers import check_surroundings
@@ -35,6 +35,23 @@ def charges_beside():
         _beside.reset(token)
         if around is not None:
             around.extend(costs)
+
+
+class Reservations:
+    """The reservations of one run with all active ledgers."""
+
+    def __init__(self):
+        self._made = []
+
+    def make(self, ledger, charge):
+        """Reserve with one more ledger."""
+        self._made.append((ledger._book, ledger._charge(charge)))
+
+    def close(self, status):
+        """Record how the run ended. The reservation is spent even if this cannot be recorded."""
+        for book, number in self._made:
+            with suppress(LedgerFileError):
+                book.close(number, status)
 
 
 def charge(plan, estimator=None):

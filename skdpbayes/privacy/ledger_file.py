@@ -121,23 +121,6 @@ class LedgerMemory:
             self._charges[number] = self._charges[number]._replace(status=status)
 
 
-class Reservations:
-    """The reservations of one run with all active ledgers."""
-
-    def __init__(self):
-        self._made = []
-
-    def make(self, ledger, charge):
-        """Reserve with one more ledger."""
-        self._made.append((ledger._book, ledger._charge(charge)))
-
-    def close(self, status):
-        """Record how the run ended. The reservation is spent even if this cannot be recorded."""
-        for book, number in self._made:
-            with suppress(LedgerFileError):
-                book.close(number, status)
-
-
 FORMAT = 2
 _READABLE = (1, FORMAT)
 _APPLICATION = int.from_bytes(b"skdp", "big")

@@ -16,15 +16,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from sklearn.base import BaseEstimator
 
 from .cost import PrivacyCost
 from .ledger_processes import descends_from, this_process
-
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator as _Base
-else:  # Estimators derive from it themselves.
-    _Base = object
 
 _ATTRIBUTE = "_authorization"
 _is_dry_run = ContextVar("is_dry_run", default=False)
@@ -83,14 +80,12 @@ class Authorization(NamedTuple):
             )
 
 
-class Prepaid(_Base):
-    """Mixin of estimators that can be a part of a larger plan: a clone keeps the authorization."""
-
-    def __sklearn_clone__(self) -> Any:
-        copy = super().__sklearn_clone__()
-        if (authorization := vars(self).get(_ATTRIBUTE)) is not None:
-            setattr(copy, _ATTRIBUTE, authorization)
-        return copy
+def clone_with_authorization(estimator: Any) -> Any:
+    """The ``__sklearn_clone__`` of what can be a part of a larger plan: a clone keeps the authorization."""
+    copy = BaseEstimator.__sklearn_clone__(estimator)
+    if (authorization := vars(estimator).get(_ATTRIBUTE)) is not None:
+        setattr(copy, _ATTRIBUTE, authorization)
+    return copy
 
 
 def consume_authorization(holder: Any) -> Authorization | None:

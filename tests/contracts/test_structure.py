@@ -47,8 +47,8 @@ LAYERS = {
 # Arrows back, each within a function: constructors that are named by users where they look for them, and the
 # records of what was planned and spent, which reports read.
 ARROWS_BACK = {
-    ("linear_model._formula", "pipeline"): "from_formula returns a pipeline",
-    ("linear_model._formula", "preprocessing"): "from_formula returns a pipeline",
+    ("linear_model._base", "pipeline"): "from_formula returns a pipeline",
+    ("linear_model._base", "preprocessing"): "from_formula returns a pipeline",
     ("privacy", "report"): "privacy_report is loaded when asked for",
     ("metrics._base", "report"): "a score's account",
     ("pipeline._report", "report"): "a pipeline's account",
