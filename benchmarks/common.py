@@ -1,8 +1,10 @@
 """What several benchmarks share: tables, scores, text of results, times in turns, and the look of figures."""
 
+import csv
 import math
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
@@ -220,6 +222,32 @@ def with_error(values, digits=4):
 def print_heads(heads):
     """Print the heads of a table, which " | " separates."""
     print(f"| {heads} |\n|{' --- |' * (1 + heads.count(' | '))}", flush=True)
+
+
+class ResultsTable:
+    """A table that is printed line by line, and written to a CSV file if one is named.
+
+    Parameters
+    ----------
+    heads : str
+        The heads, which " | " separates.
+    path : str or None, default=None
+        The file. Pages of the docs read those in ``docs/results``.
+    """
+
+    def __init__(self, heads, path=None):
+        self.path = path
+        print_heads(heads)
+        if path:
+            Path(path).write_text(",".join(heads.split(" | ")) + "\n")
+
+    def add(self, *values):
+        """Add a line of integers and texts."""
+        texts = (f"{value:,}" if isinstance(value, int) else str(value) for value in values)
+        print(f"| {' | '.join(texts)} |", flush=True)
+        if self.path:
+            with open(self.path, "a", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(values)
 
 
 def allow_seeds():

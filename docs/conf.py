@@ -39,6 +39,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "package_tree",
     "propositions",
+    "results_table",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]

@@ -4,7 +4,8 @@
         [--picture coverage.png]
     python -m benchmarks.intervals.coverage --learnt 0.3 1 3 10
 
-First tables of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst.
+First table of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst, by
+``--largest 20000 --repetitions 12 --results docs/results/coverage.csv``; others by other options.
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 
@@ -31,7 +32,7 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import chisquare, norm
 
-from benchmarks.common import allow_seeds, print_heads
+from benchmarks.common import ResultsTable, allow_seeds, print_heads
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.models import Logistic
 from skdpbayes.models.families import classifier
@@ -186,10 +187,11 @@ def main():
         "--learnt", nargs="+", type=float, default=[None], help="times the default prior's scale"
     )
     parser.add_argument("--picture", help="where a plot goes to")
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     heads = "design | rows | epsilon | sampler | 90% | 50% | width | over oracle | mean rank | p | seconds"
-    print_heads(heads)
+    results = ResultsTable(heads, arguments.results)
     found, halves = {}, {}
     sizes = [size for size in SIZES if arguments.smallest <= size[0] <= arguments.largest]
     if arguments.columns:
@@ -221,10 +223,10 @@ def main():
         )
         p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
         shares = (found[cell], halves[cell], width, ratio, ranks.mean())
-        numbers = " | ".join(f"{share:.3f}" for share in shares)
+        numbers = [f"{share:.3f}" for share in shares]
         truth = "" if learnt is None else f", truth x {learnt:g}"
-        where = f"{name}{truth} | {n:,} x {d} | {epsilon:g} | {sampler}"
-        print(f"| {where} | {numbers} | {p:.2g} | {seconds:.2f} |", flush=True)
+        where = f"{name}{truth}", f"{n:,} x {d}", f"{epsilon:g}", sampler
+        results.add(*where, *numbers, f"{p:.2g}", f"{seconds:.2f}")
     print()
     print_heads("design | sampler | 90%: mean | least | most | 50%: mean | least | most")
     for name in arguments.designs:

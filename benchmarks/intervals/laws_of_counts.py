@@ -1,8 +1,8 @@
 """Intervals of rate ratios where counts have other laws than Poisson's.
 
-    python -m benchmarks.intervals.laws_of_counts [--repetitions 24] [--laws inverse_gaussian hurdle ...]
+    python -m benchmarks.intervals.laws_of_counts [--repetitions 24] [--laws "clusters of three" ...]
 
-Table "Counts of any law" of docs/benchmarks_intervals.rst.
+Table "Counts of any law" of docs/benchmarks_intervals.rst, by ``--results docs/results/laws_of_counts.csv``.
 
 The default was made on three normal columns beside indicators of a factor (``--designs made_on``, with
 Poisson's law, rates with a gamma or a lognormal law, more zeros, counts of three trials and survival).
@@ -23,14 +23,14 @@ import warnings
 
 import numpy as np
 
-from benchmarks.common import QUANTILE, allow_seeds, print_heads, sandwich_deviations
+from benchmarks.common import QUANTILE, ResultsTable, allow_seeds, sandwich_deviations
 from benchmarks.regression.counts import maximum_likelihood
 from skdpbayes import DPBayesianPoissonRegressor
 
 # Counts of these are out of a few.
-OF_TRIALS = ("of_three", "of_six")
+OF_TRIALS = ("out of three", "out of six")
 # Rates of these are at most 2.
-RARE = (*OF_TRIALS, "survival", "same_end")
+RARE = (*OF_TRIALS, "survival", "survival, same end for all")
 
 
 def of_three_normals(n, rng):
@@ -122,11 +122,11 @@ DESIGNS = {
         ((5_000, 2.0, 2.0), (50_000, 2.0, 2.0), (50_000, 30.0, 2.0)),
         of_three_normals,
         {
-            "poisson": poisson,
-            "gamma": gamma,
-            "lognormal": lognormal,
-            "more_zeros": more_zeros,
-            "of_three": trials(3),
+            "Poisson": poisson,
+            "rates differ, gamma": gamma,
+            "rates differ, lognormal": lognormal,
+            "30% zeros": more_zeros,
+            "out of three": trials(3),
             "survival": survival,
         },
     ),
@@ -134,12 +134,12 @@ DESIGNS = {
         ((3_000, 3.0, 1.0), (10_000, 0.7, 1.0), (40_000, 3.0, 0.5), (40_000, 20.0, 3.0)),
         of_mixed_columns,
         {
-            "inverse_gaussian": inverse_gaussian,
-            "hurdle": hurdle,
-            "clusters": clusters,
-            "contaminated": contaminated,
-            "same_end": same_end,
-            "of_six": trials(6),
+            "rates differ, inverse Gaussian": inverse_gaussian,
+            "40% zeros, rates differ": hurdle,
+            "clusters of three": clusters,
+            "a fiftieth, ten times as often": contaminated,
+            "survival, same end for all": same_end,
+            "out of six": trials(6),
         },
     ),
 }
@@ -185,9 +185,11 @@ def main():
     parser.add_argument("--repetitions", type=int, default=24)
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=["held_out"])
     parser.add_argument("--laws", nargs="+", help="all if left out")
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
-    print_heads("law | rows | rate | epsilon | held | worst column | width | sum | warn | note")
+    heads = "law | rows | rate | epsilon | held | worst column | width | sum | warn | note"
+    results = ResultsTable(heads, arguments.results)
     for design in arguments.designs:
         cells, _, laws = DESIGNS[design]
         for law in laws:
@@ -201,11 +203,9 @@ def main():
                 )
                 columns = np.mean(held, axis=0)
                 width, total = np.median(others[0]), np.median(others[1])
-                print(
-                    f"{law} | {n:,} | {rate:g} | {epsilon:g} | {columns.mean():.2f} | {columns.min():.2f} | "
-                    f"{width:.2f} | {total:.3f} | {sum(others[2])} | {sum(others[3])}",
-                    flush=True,
-                )
+                figures = (f"{value:.2f}" for value in (columns.mean(), columns.min(), width))
+                said = sum(others[2]), sum(others[3])
+                results.add(law, n, f"{rate:g}", f"{epsilon:g}", *figures, f"{total:.3f}", *said)
 
 
 if __name__ == "__main__":

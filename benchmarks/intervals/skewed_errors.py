@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals.skewed_errors [--repetitions 16] [--designs held_out]
 
-Table "Skewed errors" of docs/benchmarks_intervals.rst.
+Table "Skewed errors" of docs/benchmarks_intervals.rst, by ``--results docs/results/skewed_errors.csv``.
 
 Spreads grow along the first column, so that slopes of the mean are not those of a centre. The default was
 made on ``made_on``: lognormal errors with a deviation of 1.2 and of 1 of their logarithm, exponential ones,
@@ -25,7 +25,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.common import QUANTILE, allow_seeds, print_heads, sandwich_deviations
+from benchmarks.common import QUANTILE, ResultsTable, allow_seeds, sandwich_deviations
 from skdpbayes import DPBayesianRidge
 
 DESIGNS = {
@@ -102,10 +102,12 @@ def main():
     parser.add_argument("--repetitions", type=int, default=16)
     parser.add_argument("--rows", type=int, nargs="+", help="sizes of tables, all if left out")
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
+    parser.add_argument("--results", help="a CSV file")
     options = parser.parse_args()
     allow_seeds()
-    print_heads(
-        "errors | rows | epsilon | held | worst | mean | width | warn | silent misses | below | above"
+    results = ResultsTable(
+        "errors | rows | epsilon | held | worst | mean | width | warn | silent misses | below | above",
+        options.results,
     )
     kinds = [kind for name in options.designs for kind in DESIGNS[name]]
     sizes = [size for size in SIZES if options.rows is None or size[0] in options.rows]
@@ -118,12 +120,10 @@ def main():
         are_held, widths, warn, missed, beyond, means = (
             np.array(part) for part in zip(*found, strict=True)
         )
-        print(
-            f"| {kind} | {n:,} | {epsilon:g} | {are_held.mean():.2f} | {are_held.mean(axis=0).min():.2f} | "
-            f"{means.mean():.2f} | {np.median(widths):.2f} | {warn.mean():.2f} | "
-            f"{missed.mean(axis=0).max():.2f} | "
-            f"{beyond.mean(axis=0)[0]:.3f} | {beyond.mean(axis=0)[1]:.3f} |",
-            flush=True,
+        shares = are_held.mean(), are_held.mean(axis=0).min(), means.mean(), np.median(widths)
+        figures = (f"{value:.2f}" for value in (*shares, warn.mean(), missed.mean(axis=0).max()))
+        results.add(
+            kind, n, f"{epsilon:g}", *figures, *(f"{share:.3f}" for share in beyond.mean(axis=0))
         )
 
 

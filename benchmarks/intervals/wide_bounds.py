@@ -2,7 +2,8 @@
 
     python -m benchmarks.intervals.wide_bounds [--repetitions 24] [--designs held_out] [--models ridge]
 
-Table "Wide bounds" of docs/benchmarks_intervals.rst.
+Table "Wide bounds" of docs/benchmarks_intervals.rst, by ``--largest 10000 --repetitions 12 --results
+docs/results/wide_bounds.csv``.
 
 Narrow columns have a share of half their bounds' width as their deviation. The default was made on
 ``made_on``: three normal columns around 0, correlated .7, beside ten indicators of two factors. Designs of
@@ -24,7 +25,7 @@ from itertools import product
 import numpy as np
 from scipy.special import expit
 
-from benchmarks.common import allow_seeds, print_heads
+from benchmarks.common import ResultsTable, allow_seeds
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 
 DESIGNS = {
@@ -103,18 +104,20 @@ def main():
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--largest", type=int, default=50_000, help="rows, at most")
+    parser.add_argument("--results", help="a CSV file")
     options = parser.parse_args()
     allow_seeds()
-    print_heads(
+    results = ResultsTable(
         "model | design | deviation | rows | epsilon | narrow | others | width | warn | silent misses | "
-        "others named"
+        "others named",
+        options.results,
     )
     kinds = [kind for name in options.designs for kind in DESIGNS[name]]
     sizes = [size for size in SIZES if size[0] <= options.largest]
     for name, kind, width, (n, epsilon) in product(options.models, kinds, WIDTHS, sizes):
         found = [held(name, kind, n, epsilon, width, seed) for seed in range(options.repetitions)]
-        figures = " | ".join(f"{value:.2f}" for value in np.mean(found, axis=0))
-        print(f"| {name} | {kind} | 1/{width} | {n:,} | {epsilon:g} | {figures} |", flush=True)
+        figures = (f"{value:.2f}" for value in np.mean(found, axis=0))
+        results.add(name, kind, f"1/{width}", n, f"{epsilon:g}", *figures)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import time
 
 import numpy as np
 
-from benchmarks.common import QUANTILE, allow_seeds, print_heads
+from benchmarks.common import QUANTILE, ResultsTable, allow_seeds
 from skdpbayes.models import LinearModel, Poisson
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals
@@ -135,21 +135,21 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--dispersion", type=float, default=1.0)
     parser.add_argument("--exposures", action="store_true")
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     heads = (
         "design | n x d | rate | epsilon | method | error | covers | intercept | width | phi | s"
     )
-    print_heads(heads)
+    results = ResultsTable(heads, arguments.results)
     for design in arguments.designs:
         for size in arguments.sizes:
             for rate in arguments.rates:
                 for epsilon in arguments.epsilons:
                     for method in arguments.methods:
                         found = measured(method, design, size, rate, epsilon, arguments)
-                        numbers = " | ".join(f"{value:.3g}" for value in found)
-                        cell = f"{design} | {size} | {rate:g} | {epsilon:g} | {method}"
-                        print(f"| {cell} | {numbers} |", flush=True)
+                        numbers = (f"{value:.3g}" for value in found)
+                        results.add(design, size, f"{rate:g}", f"{epsilon:g}", method, *numbers)
 
 
 if __name__ == "__main__":

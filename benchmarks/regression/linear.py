@@ -39,6 +39,7 @@ import numpy as np
 
 from benchmarks.common import (
     QUANTILE,
+    ResultsTable,
     allow_seeds,
     print_heads,
     sandwich_deviations,
@@ -214,6 +215,7 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--picture")
     parser.add_argument("--bounds", nargs="+", help="how many times too wide, or auto")
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     if arguments.bounds:
@@ -222,9 +224,8 @@ def main():
                 cell = design, *map(int, size.split("x"))
                 print_bounds(cell, arguments.epsilons, arguments.bounds, arguments.repetitions)
         return
-    print_heads(
-        "design | n x d | epsilon | method | error | coverage | intercept | width | seconds"
-    )
+    heads = "design | n x d | epsilon | method | error | coverage | intercept | width | seconds"
+    results = ResultsTable(heads, arguments.results)
     errors = {}
     for design in arguments.designs:
         for size in arguments.sizes:
@@ -234,8 +235,8 @@ def main():
                     cell = design, n, d, epsilon
                     found = measured(METHODS[method], *cell, arguments.repetitions)
                     errors[(*cell, method)] = found[0]
-                    numbers = " | ".join(f"{value:.3g}" for value in found)
-                    print(f"| {design} | {size} | {epsilon:g} | {method} | {numbers} |", flush=True)
+                    numbers = (f"{value:.3g}" for value in found)
+                    results.add(design, size, f"{epsilon:g}", method, *numbers)
     if arguments.picture:
         draw_picture(errors, arguments.epsilons, arguments.picture)
 

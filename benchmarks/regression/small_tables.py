@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import allow_seeds, print_heads, r_squared
+from benchmarks.common import ResultsTable, allow_seeds, r_squared
 from benchmarks.regression.linear import ada_ssp
 from skdpbayes import DPBayesianRidge
 from skdpbayes.preprocessing import BoundedScaler
@@ -68,18 +68,20 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 3.0])
+    parser.add_argument("--results", help="a CSV file")
     args = parser.parse_args()
     allow_seeds()
     warnings.simplefilter("ignore", ConvergenceWarning)  # Most fits tell that noise hides columns.
     tables = np.load(args.file)
-    print_heads("table | rows | columns | epsilon | least squares | DPBayesianRidge | AdaSSP")
+    heads = "table | rows | columns | epsilon | least squares | DPBayesianRidge | AdaSSP"
+    results = ResultsTable(heads, args.results)
     for name, (bounds, target_bounds) in BOUNDS.items():
         X, y = (tables[f"{name}_{part}"].astype(float) for part in "Xy")
         X = BoundedScaler(*np.array(bounds, dtype=float).T).fit_transform(X)
         for epsilon in args.epsilons:
             found = [scores(X, y, target_bounds, epsilon, seed) for seed in range(args.repetitions)]
-            cells = " | ".join(f"{score:.3f}" for score in np.median(found, axis=0))
-            print(f"| {name} | {len(y)} | {X.shape[1]} | {epsilon:g} | {cells} |", flush=True)
+            cells = (f"{score:.3f}" for score in np.median(found, axis=0))
+            results.add(name, len(y), X.shape[1], f"{epsilon:g}", *cells)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pandas as pd
 
-held = pd.read_csv("skewed_errors.csv")
+held = pd.read_csv("../results/skewed_errors.csv").query("errors != 'costs' and rows != 2000")
 sizes = zip(held["rows"], held["epsilon"], strict=True)
 held["size"] = [f"{n:,}\n{epsilon:g}" for n, epsilon in sizes]
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
