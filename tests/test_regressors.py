@@ -176,6 +176,21 @@ def test_plans_of_counts_say_what_is_known_of_intervals():
     assert "times as wide" in told
 
 
+def test_new_responses_keep_public_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (5000, 2))
+    costs = np.minimum(rng.exponential(np.exp(X[:, 0])), 20.0)
+    model = ridge(target_bounds=(0.0, 20.0), epsilon=10.0).fit(X, costs)
+    low, high = model.prediction_interval(X, 0.9).T
+    assert low.min() == 0.0 and high.max() <= 20.0
+    assert np.mean((low <= costs) & (costs <= high)) > 0.85
+    drawn = model.posterior_predictive(X, random_state=0)
+    assert drawn.min() == 0.0 and (drawn < 20.0).mean() > 0.99
+    # Bounds that were learnt are none of responses.
+    learnt = ridge(target_bounds="auto", epsilon=10.0).fit(X, costs)
+    assert learnt.prediction_interval(X, 0.9)[:, 0].min() < 0.0
+
+
 def test_prediction_intervals_hold_new_responses_as_often_as_they_say():
     X, y, _ = counts(4000)
     model = poisson(epsilon=np.inf, sampler="sgfs", n_draws=100).fit(

@@ -1,6 +1,6 @@
 """How often 90% intervals cover where an assumption is wrong, and how many fits warn of it.
 
-    python -m benchmarks.intervals.assumptions [--repetitions 12] [--epsilons 0.3 1 10] [--cases sparse cut]
+    python -m benchmarks.intervals.assumptions [--repetitions 12] [--epsilons 0.3 1 10] [--cases "rows cut"]
     python -m benchmarks.intervals.assumptions --grid --sizes 5000x10 20000x40 --epsilons 0.1 0.3 1 3 10
 
 Tables of learnt scales in "Coverage of intervals: logistic regression", and "Assumptions that do not hold",
@@ -24,7 +24,7 @@ from scipy.special import expit
 from scipy.stats import sem
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common import print_heads
+from benchmarks.common import ResultsTable
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.models import Logistic
 
@@ -60,16 +60,16 @@ def of_rate(rate, d=10):
 
 # Coefficients, what a fit is told besides, and data_norm relative to the largest norm.
 CASES = {
-    "right": (scaled(1.0), [{}, {"prior_scale": 1.0}], 1.0),
-    "narrow": (scaled(1.7), [{}, {"prior_scale": 1.0}], 1.0),
-    "narrower": (scaled(3.0), [{}, {"prior_scale": 1.0}], 1.0),
-    "wide": (scaled(3.0, d=8), [{}, {"prior_scale": 10.0}], 1.0),
-    "sparse": (sparse(), [{}, {"prior_scale": 1.0}], 1.0),
-    "cut": (scaled(0.8), [{}, {"prior_scale": 0.8}], 0.5 / np.sqrt(3.0)),
-    "cut a little": (scaled(0.8), [{}], 0.85 / np.sqrt(3.0)),
+    "deviation 1": (scaled(1.0), [{}, {"prior_scale": 1.0}], 1.0),
+    "deviation 1.7": (scaled(1.7), [{}, {"prior_scale": 1.0}], 1.0),
+    "deviation 3": (scaled(3.0), [{}, {"prior_scale": 1.0}], 1.0),
+    "eight of deviation 3": (scaled(3.0, d=8), [{}, {"prior_scale": 10.0}], 1.0),
+    "3 of 15 not 0": (sparse(), [{}, {"prior_scale": 1.0}], 1.0),
+    "rows cut to half": (scaled(0.8), [{}, {"prior_scale": 0.8}], 0.5 / np.sqrt(3.0)),
+    "rows cut to 0.85": (scaled(0.8), [{}], 0.85 / np.sqrt(3.0)),
     "three classes": (scaled(7.5 / np.sqrt(10.0), n_classes=3), [{}], 1.0),
     **{
-        f"rate {rate:g}": (of_rate(rate), [{}, {"intercept_prior_scale": 1.25}], 1.0)
+        f"{rate:.1%} positive": (of_rate(rate), [{}, {"intercept_prior_scale": 1.25}], 1.0)
         for rate in (0.006, 0.05, 0.5)
     },
 }
@@ -79,7 +79,7 @@ def grid(d):
     """Return cases with coefficients around the default prior's usual scale, sparse ones, and base rates."""
     usual = Logistic.logit_scale / np.sqrt(d)
     cases = {
-        f"deviation x {times:g}": (
+        f"usual x {times:g}": (
             scaled(times * usual, d),
             [{}, {"prior_scale": times * usual}],
             1.0,
@@ -87,7 +87,9 @@ def grid(d):
         for times in (0.3, 1.0, 3.0, 10.0)
     }
     cases["sparse"] = sparse(d, d // 5), [{}], 1.0
-    return cases | {f"rate {rate:g}": (of_rate(rate, d), [{}], 1.0) for rate in (0.005, 0.05, 0.5)}
+    return cases | {
+        f"{rate:.1%} positive": (of_rate(rate, d), [{}], 1.0) for rate in (0.005, 0.05, 0.5)
+    }
 
 
 def fitted(rng, make, options, share, epsilon, seed, n_rows=N_ROWS):
@@ -131,17 +133,16 @@ def main():
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0])
     parser.add_argument("--cases", nargs="+", help="names or beginnings of names, by default all")
     parser.add_argument("--grid", action="store_true", help="coefficients of all sizes")
+    parser.add_argument("--results", help="a CSV file")
     parser.add_argument("--sizes", nargs="+", default=["5000x10"], help="of tables of the grid")
     arguments = parser.parse_args()
-    heads = (
-        "case | told | epsilon | 90% | +- | least | not zero | intercept | width | warned | others"
-    )
-    print_heads(heads)
+    heads = "case | rows | told | epsilon | 90% | +- | least | not zero | intercept | width | warned | others"
+    results = ResultsTable(heads, arguments.results)
     if arguments.grid:
         sizes = [tuple(map(int, size.split("x"))) for size in arguments.sizes]
-        tables = [(n, f", {n:,} x {d}", grid(d)) for n, d in sizes]
+        tables = [(n, f"{n:,} x {d}", grid(d)) for n, d in sizes]
     else:
-        tables = [(N_ROWS, "", CASES)]
+        tables = [(N_ROWS, f"{N_ROWS:,}", CASES)]
     for n_rows, size, cases in tables:
         for name, (make, all_options, share) in cases.items():
             if arguments.cases and not name.startswith(tuple(arguments.cases)):
@@ -154,18 +155,18 @@ def main():
                         )
                         for seed in range(arguments.repetitions)
                     ]
-                    print_row(name + size, options, epsilon, np.array(fits, dtype=float))
+                    told = ", ".join(f"{key}={value:.3g}" for key, value in options.items())
+                    where = name, size, told, f"{epsilon:g}"
+                    results.add(*where, *in_common(np.array(fits, dtype=float)))
 
 
-def print_row(name, options, epsilon, fits):
-    """Print what fits of a case have in common."""
+def in_common(fits):
+    """Return as text what fits of a case have in common."""
     covered, large, intercept, width, warned = fits.T
     others = covered[warned == 0].mean() if (warned == 0).any() else np.nan
-    told = ", ".join(f"{key}={value:.3g}" for key, value in options.items())
     numbers = covered.mean(), sem(covered), covered.min(), large.mean(), intercept.mean()
-    shown = " | ".join(f"{number:.2f}" for number in (*numbers, np.median(width)))
-    counts = f"{int(warned.sum())} of {len(fits)} | {others:.2f}"
-    print(f"| {name} | {told} | {epsilon:g} | {shown} | {counts} |", flush=True)
+    shown = [f"{number:.2f}" for number in (*numbers, np.median(width))]
+    return *shown, int(warned.sum()), f"{others:.2f}"
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ _HIDDEN_DIRECTIONS = (
 # What large counts have beyond any law, over the mean of counts, from which on it is noted. Lognormal rates
 # have up to .03, and are held.
 _MANY_LARGE_COUNTS = 0.05
+# Share of records with ten times the rate of others, hidden by noise, from which on it is noted: as many
+# add a twentieth to the mean.
+_MUCH_HIDDEN_OF_LARGE = 0.05 / 9.0
 # Deviations by which a histogram of counts with exposures is off, from which on it is noted.
 _NO_LAW = 5.0
 # The same without exposures. Lognormal rates have up to 5, and are held.
@@ -293,6 +296,11 @@ def _notes_on_counts(plan, released):
         return (
             "counts follow none of the laws that were tried, as where a column is 0 in nearly all rows and "
             "has a large effect: intervals may be too short.",
+        )
+    if (share := released.get("hidden_share_of_large", 0.0)) > _MUCH_HIDDEN_OF_LARGE:
+        return (
+            f"noise hides whether up to {share:.1%} of all rows have ten times the rate of others: where so "
+            "many have, intervals are too short.",
         )
     return ()
 

@@ -204,6 +204,18 @@ def test_a_few_rows_with_a_rate_of_their_own_are_noted():
         assert (model.released_["unexplained_large_counts"] > 0.05) == is_noted
 
 
+@pytest.mark.parametrize("n, is_noted", [(5000, True), (100_000, False)])
+def test_it_is_noted_where_noise_hides_a_few_rows_with_large_rates(n, is_noted):
+    model, _ = told(0, poisson, 3.0, max_count=100, n=n, epsilon=1.0)
+    assert any("ten times the rate" in note for note in model.interval_notes()) == is_noted
+    # As many rows with such rates as are said to be hidden are what two deviations of the noise are.
+    (request,) = (each for each in model.plan_.rounds[1] if each.kind == "histograms")
+    share, edges = model.released_["hidden_share_of_large"], count_edges(100.0)
+    bins = np.count_nonzero(edges >= 5.0 * model.predict(np.zeros((1, 3)))[0])
+    noise = request.multipliers[0]
+    assert share == pytest.approx(2.0 * noise * math.sqrt(bins) / n, rel=0.15)
+
+
 def test_survival_is_noted_and_other_exposures_are_not():
     rng = np.random.default_rng(1)
     rows = rng.uniform(-1.0, 1.0, size=(10_000, 3))
@@ -213,7 +225,8 @@ def test_survival_is_noted_and_other_exposures_are_not():
     model.fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
     assert any("ends with the event" in note for note in model.interval_notes())
     model.fit(rows, np.minimum(rng.poisson(means * exposure), 5), exposure=exposure)
-    assert model.released_["law_discrepancy"] < 2.0 and not model.interval_notes()
+    assert model.released_["law_discrepancy"] < 2.0
+    assert all("ten times the rate" in note for note in model.interval_notes())
     model.set_params(max_count=1).fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
     assert any("counts up to 1 fit any law" in note for note in model.interval_notes())
 

@@ -43,6 +43,10 @@ _N_NEAR_BINS = 4
 _NEAR_BIN_Z_SCORE = 2.5
 # Deviations of the noise up to which a bin farther off is taken to be empty.
 _FAR_BIN_Z_SCORE = 4.0
+# Over the mean, counts from which on most are where a rate is ten times as large.
+_LARGE_COUNTS = 5.0
+# Deviations of the noise that hide how many there are.
+_HIDING_Z_SCORE = 2.0
 
 
 def count_edges(largest):
@@ -93,6 +97,21 @@ def share_of_largest(values, noise):
     share = values[-1] / total
     of_whole = 1.0 - 2.0 * share + values.size * share**2
     return float(share - _NEAR_BIN_Z_SCORE * noise * np.sqrt(of_whole) / total)
+
+
+def hidden_share_of_large(noise, largest, mean, n_records):
+    """The share of records with ten times the rate of others that a histogram's noise hides.
+
+    Parameters
+    ----------
+    noise : float
+        Deviation of the noise of a bin.
+    largest, mean : float
+        Of counts.
+    n_records : float
+    """
+    n_bins = np.count_nonzero(count_edges(largest) >= _LARGE_COUNTS * mean)
+    return float(_HIDING_Z_SCORE * noise * np.sqrt(max(n_bins, 1)) / n_records)
 
 
 def log_exposures_seen(values, noise, n):

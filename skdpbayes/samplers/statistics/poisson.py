@@ -33,6 +33,7 @@ from .dispersion import (
     clipped_count,
     count_edges,
     counts_seen,
+    hidden_share_of_large,
     laws_given,
     log_exposures_seen,
     margin_of_sum,
@@ -403,6 +404,9 @@ class PoissonLikelihood(Likelihood):
             "law": law,
             "law_discrepancy": self.laws.discrepancy,
             "unexplained_large_counts": float(self.laws.tails[1].max() / means.mean()),
+            "hidden_share_of_large": hidden_share_of_large(
+                counts.noise, self.synthetic_design.largest, means.mean(), self.n_records
+            ),
             "dispersion": float(law.variance(means).sum() / means.sum()),
             "share_of_largest": share_of_largest(counts.value, counts.noise),
         }
