@@ -15,7 +15,7 @@ import argparse
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.common import COLORS, allow_seeds, load_visits, load_vote, print_heads
+from benchmarks.common import COLORS, ResultsTable, allow_seeds, load_visits, load_vote
 from skdpbayes import DPBayesianLogisticRegression
 
 
@@ -48,10 +48,12 @@ def main():
     parser.add_argument("--epsilon", type=float, default=1.0, help="of the picture")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--picture", default="real_intervals.png")
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     figure, axes = plt.subplots(1, 2, figsize=(9.6, 6.4), layout="constrained")
-    print_heads("table | epsilon | times as wide | the plan said | hold the mean | farthest")
+    heads = "table | epsilon | times as wide | the plan said | hold the mean | farthest"
+    results = ResultsTable(heads, arguments.results)
     tables = {"votes": load_vote(), "visits to the doctor": load_visits()}
     for axis, (name, table) in zip(axes, tables.items(), strict=True):
         for epsilon in sorted({0.1, 0.3, 1.0, 3.0, arguments.epsilon}):
@@ -69,8 +71,8 @@ def main():
                 )
                 if seed == 0 and epsilon == arguments.epsilon:
                     plot(axis, name, private, exact)
-            numbers = " | ".join(f"{value:.2f}" for value in np.mean(rows, axis=0))
-            print(f"| {name} | {epsilon:g} | {numbers} |", flush=True)
+            numbers = (f"{value:.2f}" for value in np.mean(rows, axis=0))
+            results.add(name, f"{epsilon:g}", *numbers)
     figure.savefig(arguments.picture, dpi=150)
 
 

@@ -51,7 +51,8 @@ def pivoted(table, rows, columns, pattern):
 
 
 def _key(values):
-    return ", ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in values.tolist())
+    texts = (value if isinstance(value, str) else f"{value:,g}" for value in values)
+    return ", ".join(texts)
 
 
 def _names(argument):

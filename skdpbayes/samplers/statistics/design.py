@@ -389,6 +389,8 @@ _POWERS = np.array([0.0, 0.5, 1.0])[:, None, None]
 _LEAST_VARIANCE_COUNT = 3.0
 # Prior variance of correlations of columns that hardly vary where noise hides how much, whatever others have.
 _HIDDEN_CORRELATION_VARIANCE = 0.25
+# Number of such columns with which another is taken to be correlated.
+_N_CORRELATED = 2.0
 # Variance of such columns, over the usual one, at most.
 _SMALL_VARIANCE = 0.5
 # Columns are hidden from this inverse of the relative deviation of a variance on, and partly before.
@@ -494,7 +496,10 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     numbers = columns.numbers
     is_small = variances < _SMALL_VARIANCE * numbers.usual
     units = (variances + deviations) * np.where(is_small, doubts, 0.0) ** 2
-    hidden = _HIDDEN_CORRELATION_VARIANCE * np.outer(units, units)
+    # A column is correlated with a few others: more doubts than that are of matrices with large eigenvalues,
+    # which no table of many columns has.
+    few = _N_CORRELATED / max(np.sum(np.where(is_small, doubts, 0.0)), _N_CORRELATED)
+    hidden = few * _HIDDEN_CORRELATION_VARIANCE * np.outer(units, units)
     np.fill_diagonal(hidden, 0.0)
     hidden *= noise**2 / np.maximum(2.0 * hidden + noise**2, 1e-300)
     uncertainty = np.maximum(uncertainty, hidden)
