@@ -195,3 +195,18 @@ def test_coordinates_without_an_intercept_are_those_of_second_moments(rng):
     centred, other = design.centred_coordinates(*arguments), design.coordinates_for(*arguments)
     np.testing.assert_array_equal(centred.transform, other.transform)
     assert centred.norm == other.norm
+
+
+def test_a_column_that_noise_hides_is_correlated_with_few_others(rng):
+    """What is unknown of all its covariances together is no more in a wide table than in a narrow one."""
+    n, unknown = 20_000, {}
+    for d in (4, 60):
+        rows = 0.02 * rng.normal(size=(n, d))
+        rows[:, 0] = rng.uniform(-1.0, 1.0, n)
+        z, noise = np.column_stack([rows, np.ones(n)]), 0.02 * n
+        errors = np.triu(rng.normal(size=(d + 1, d + 1)))
+        errors = (errors + np.triu(errors, 1).T) / np.sqrt(2.0 - np.eye(d + 1))
+        design = estimate_design(z.T @ z + noise * errors, noise, 1.0, np.sqrt(d), n)
+        assert (np.diag(design.hidden) == 0.0).all()
+        unknown[d] = np.median(design.hidden.sum(axis=1))
+    assert 0.5 < unknown[60] / unknown[4] < 2.0
