@@ -26,7 +26,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
-from ..pipeline._steps import children, is_free, is_private, leaks, refuse_hidden
+from ..pipeline._steps import children, is_private, leaks, refuse_hidden, spends
 from ..privacy.cost import PrivacyCost, in_parallel
 from ..privacy.losses import PERSON_RELATIONS, between_rows
 from ..privacy.unsafe_callers import tool_of, what_breaks_the_rule, what_is_learnt
@@ -287,11 +287,6 @@ def refuse_leaks(estimator):
         raise ValueError(f"there is no total for steps that may leak: {' '.join(leaking)}")
 
 
-def _spends(step):
-    spends_itself = is_private(step) and not is_free(step)
-    return spends_itself or any(_spends(child) for _, child in children(step) or ())
-
-
 def final_step(estimator):
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
@@ -318,7 +313,7 @@ def spending_step(candidate):
     """A candidate's last step; raises if other steps spend or may leak."""
     final = final_step(candidate)
     others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
-    if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
+    if not hasattr(final, "privacy_plan") or any(map(spends, others)):
         raise ValueError(
             "the costs of the candidates cannot be planned: the search's estimator must be one of the "
             "package, or a pipeline in which only the last step spends. Use earlier steps with public "

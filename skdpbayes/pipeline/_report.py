@@ -41,6 +41,7 @@ from ._steps import (
     leaks,
     leaks_by_path,
     names_behind,
+    walk,
 )
 
 _READS_ONE_ROW = (
@@ -162,7 +163,9 @@ def _spends(step):
 def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
     """The disclosures of a pipeline's steps before a fit."""
     disclosures = []
-    for path, step, _ in _unfitted(pipeline, ""):
+    for path, step, held in walk(pipeline):
+        if step is None or isinstance(step, str) or held is not None or _is_identity(step):
+            continue
         step_copy = (
             clone(step) if hasattr(step, "_about") else step
         )  # Without what an earlier fit left.
@@ -305,16 +308,6 @@ def _leaves_of_columns(step, path):
     for name, child, _ in step.transformers_:  # Branches of which no column comes out.
         if name not in taken:
             yield from leaves(child, f"{path}{name}__")
-
-
-def _unfitted(step, path):
-    if step is None or isinstance(step, str) or _is_identity(step):
-        return
-    held = children(step)
-    if held is None:
-        yield _Leaf(path.removesuffix("__"), step)
-    for name, child in held or ():
-        yield from _unfitted(child, f"{path}{name}__")
 
 
 def _is_identity(step):

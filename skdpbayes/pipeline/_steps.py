@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -68,6 +69,31 @@ def children(step):
     return None
 
 
+class Node(NamedTuple):
+    """A step, and the steps that it holds.
+
+    Attributes
+    ----------
+    path : str
+        The names of the steps down to it, joined by ``__``; empty for the whole.
+    estimator : estimator, "drop", "passthrough" or None
+    held : list of (str, estimator) or None
+        As of `children`.
+    """
+
+    path: str
+    estimator: Any
+    held: list[tuple[str, Any]] | None
+
+
+def walk(step, into=lambda step: True, path=""):
+    """Yield each `Node` of a pipeline, those that hold others first; ``into`` says which to look into."""
+    held = children(step)
+    yield Node(path, step, held)
+    for name, child in (held or ()) if into(step) else ():
+        yield from walk(child, into, f"{path}__{name}" if path else name)
+
+
 def is_private(step):
     """Whether a step has a privacy budget."""
     return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
@@ -88,7 +114,7 @@ def leaks(step, is_sparse=False):
     Steps that a private pipeline names in ``learns_nothing`` are left out.
     """
     fixed = getattr(step, "learns_nothing", None)
-    return [text for path, text in _leaks(step, is_sparse, "") if path not in (fixed or ())]
+    return [text for path, text in _leaks(step, is_sparse) if path not in (fixed or ())]
 
 
 def refuse_learning(pipeline):
@@ -96,7 +122,7 @@ def refuse_learning(pipeline):
     steps, fixed = pipeline.get_params(), pipeline.learns_nothing or ()
     learning = [
         text
-        for path, text in _leaks(pipeline, False, "")
+        for path, text in _leaks(pipeline)
         if path not in fixed and children(steps.get(path)) is None and path
     ]
     if learning:
@@ -108,42 +134,41 @@ def refuse_learning(pipeline):
 
 def leaks_by_path(step):
     """{name of the step: message} of the same, whatever is named in ``learns_nothing``."""
-    return dict(reversed(_leaks(step, False, "")))
+    return dict(reversed(_leaks(step)))
 
 
-def paths_without_budget(step, path=""):
-    """The names of all steps that have no budget, those of inner steps joined by ``__``."""
-    paths = []
-    for name, child in children(step) or ():
-        if child is not None and not isinstance(child, str) and not is_private(child):
-            paths += [path + name, *paths_without_budget(child, f"{path}{name}__")]
-    return paths
+def paths_without_budget(pipeline):
+    """The paths of all steps inside that have no budget, and are in none that has one."""
+    steps = walk(pipeline, lambda step: step is pipeline or not is_private(step))
+    return [
+        path
+        for path, step, _ in steps
+        if path and not (step is None or isinstance(step, str) or is_private(step))
+    ]
 
 
-def _leaks(step, is_sparse, path):
-    """[(name of the step, message)]."""
-    if step is None or isinstance(step, str):
-        return []
-    name_of_step, held = path.removesuffix("__"), children(step)
+def _leaks(step, is_sparse=False):
+    """[(path, message)]."""
+    return [(node.path, text) for node in walk(step) for text in _leaks_of_step(node, is_sparse)]
+
+
+def _leaks_of_step(node, is_sparse):
+    """Messages about a step, those that it holds apart."""
+    path, step, held = node
     if held is not None:
-        texts = [(name_of_step, text) for text in _selections(step) + _densities(step, is_sparse)]
-        return texts + [
-            t for name, child in held for t in _leaks(child, is_sparse, f"{path}{name}__")
-        ]
-    if is_private(step) or _learns_nothing(step):
+        return _selections(step) + _densities(step, is_sparse)
+    if step is None or isinstance(step, str) or is_private(step) or _learns_nothing(step):
         return []
     if tool := tool_of(step):
-        return [(name_of_step, what_is_learnt(tool))]
+        return [what_is_learnt(tool)]
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
-    if name_of_step and (
-        name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")
-    ):
+    if path and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
         remedy += (
             "; or, if it learns nothing from these rows and transforms each by itself and in its place, name "
-            f"it in the private pipeline's learns_nothing=[{name_of_step!r}]"
+            f"it in the private pipeline's learns_nothing=[{path!r}]"
         )
-    return [(name_of_step, f"{name} may learn from the rows without noise: use {remedy}.")]
+    return [f"{name} may learn from the rows without noise: use {remedy}."]
 
 
 def refuse_tools(step):
@@ -201,7 +226,8 @@ def _densities(step, is_sparse):
     """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
     if type(step) is not ColumnTransformer or not step.sparse_threshold > 0:
         return []
-    makers = [type(leaf).__name__ for leaf in _leaves(step) if _may_be_sparse(leaf)]
+    leaves = (leaf for _, leaf, held in walk(step) if held is None)
+    makers = [type(leaf).__name__ for leaf in leaves if _may_be_sparse(leaf)]
     if not makers and not is_sparse:
         return []
     return [
@@ -210,11 +236,6 @@ def _densities(step, is_sparse):
         "sparse_threshold=0, or sparse_output=False in its encoders. DPOneHotEncoder has the same number of "
         "entries in every row."
     ]
-
-
-def _leaves(step):
-    held = children(step)
-    return [step] if held is None else [leaf for _, child in held for leaf in _leaves(child)]
 
 
 def _may_be_sparse(step):
@@ -400,31 +421,35 @@ def misplaced_imputers(step, before=None):
     )
 
 
-def refuse_hidden(step):
+def spends(step):
+    """Whether a step, or one that it holds, spends some of a budget."""
+    return any(is_private(inner) and not is_free(inner) for _, inner, _ in walk(step))
+
+
+def refuse_hidden(pipeline):
     """Raise a ValueError if something that spends is held where no plan looks for it.
 
     A plan knows how often the steps of scikit-learn's own pipelines are fitted. It does not know how often a
     meta-estimator fits what it holds, or on which rows.
     """
-    if type(step) is FrozenEstimator:
-        return  # It never fits what it holds.
-    if is_private(step) and isinstance(step, MetaEstimatorMixin):
-        raise ValueError(
-            f"{type(step).__name__} splits and charges the rows by itself, and cannot be a part of another "
-            "plan: search over scikit-learn's Pipeline, in which only the last step spends."
-        )
-    if type(step) in _COMPOSED or is_private(step):
-        for _, child in (children(step) or ()) if type(step) in _COMPOSED else ():
-            refuse_hidden(child)
-        return
-    for held in _held(step):
-        if isinstance(held, PrivateScorer) or (is_private(held) and not is_free(held)):
+    for _, step, _ in walk(pipeline, lambda step: type(step) in _COMPOSED):
+        if type(step) is FrozenEstimator:
+            continue  # It never fits what it holds.
+        if is_private(step) and isinstance(step, MetaEstimatorMixin):
             raise ValueError(
-                f"{type(step).__name__} holds a {type(held).__name__}, whose releases the plan does not "
-                "contain, because it cannot know how often, and on which rows, they would be made. "
-                "Put private steps directly into the pipeline, or into scikit-learn's own Pipeline, "
-                "ColumnTransformer or FeatureUnion, or fit outside of it within a PrivacyLedger."
+                f"{type(step).__name__} splits and charges the rows by itself, and cannot be a part of "
+                "another plan: search over scikit-learn's Pipeline, in which only the last step spends."
             )
+        if type(step) in _COMPOSED or is_private(step):
+            continue
+        for held in _held(step):
+            if isinstance(held, PrivateScorer) or (is_private(held) and not is_free(held)):
+                raise ValueError(
+                    f"{type(step).__name__} holds a {type(held).__name__}, whose releases the plan does not "
+                    "contain, because it cannot know how often, and on which rows, they would be made. "
+                    "Put private steps directly into the pipeline, or into scikit-learn's own Pipeline, "
+                    "ColumnTransformer or FeatureUnion, or fit outside of it within a PrivacyLedger."
+                )
 
 
 def _held(step):

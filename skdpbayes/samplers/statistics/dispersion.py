@@ -111,7 +111,7 @@ def hidden_share_of_large(noise, largest, mean, n_records):
     n_records : float
     """
     n_bins = np.count_nonzero(count_edges(largest) >= _LARGE_COUNTS * mean)
-    return float(_HIDING_Z_SCORE * noise * np.sqrt(max(n_bins, 1)) / n_records)
+    return float(_HIDING_Z_SCORE * noise * math.sqrt(max(int(n_bins), 1)) / n_records)
 
 
 def log_exposures_seen(values, noise, n):
