@@ -86,11 +86,11 @@ class Node(NamedTuple):
     held: list[tuple[str, Any]] | None
 
 
-def walk(step, into=lambda step: True, path=""):
+def walk(step, into=None, path=""):
     """Yield each `Node` of a pipeline, those that hold others first; ``into`` says which to look into."""
     held = children(step)
     yield Node(path, step, held)
-    for name, child in (held or ()) if into(step) else ():
+    for name, child in (held or ()) if into is None or into(step) else ():
         yield from walk(child, into, f"{path}__{name}" if path else name)
 
 
@@ -134,7 +134,7 @@ def refuse_learning(pipeline):
 
 def leaks_by_path(step):
     """{name of the step: message} of the same, whatever is named in ``learns_nothing``."""
-    return dict(reversed(_leaks(step)))
+    return dict(reversed(list(_leaks(step))))
 
 
 def paths_without_budget(pipeline):
@@ -148,8 +148,10 @@ def paths_without_budget(pipeline):
 
 
 def _leaks(step, is_sparse=False):
-    """[(path, message)]."""
-    return [(node.path, text) for node in walk(step) for text in _leaks_of_step(node, is_sparse)]
+    """Yield (path, message)."""
+    for node in walk(step):
+        for text in _leaks_of_step(node, is_sparse):
+            yield node.path, text
 
 
 def _leaks_of_step(node, is_sparse):
@@ -300,14 +302,41 @@ _LONGEST_LIST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
-def spending_steps(step, n_columns, header=None, path="", learnt=None):
+class StepRows(NamedTuple):
+    """What is public of the rows that reach a step.
+
+    Attributes
+    ----------
+    n_columns : int or None
+        None if it is not known before the fit.
+    norm : float, default=inf
+        A bound on their norm.
+    header : table without rows, default=None
+        The names and types of their columns, if they are known.
+    """
+
+    n_columns: int | None
+    norm: float = math.inf
+    header: Any = None
+
+
+def spending_steps(step, n_columns, header=None, learnt=None):
     """[(path, step, number of input columns)] of the private steps, and the number of output columns.
 
-    A number of columns is None if it is not known before the fit. ``learnt`` has the number of categories
-    that encoders are taken to find, by path, and 0 for those that it does not name.
+    ``learnt`` has the number of categories that encoders are taken to find, by path, and 0 for those that it
+    does not name.
     """
+    spending, rows = behind(step, StepRows(n_columns, header=header), learnt)
+    return spending, rows.n_columns
+
+
+def behind(step, rows, learnt=None, path=""):
+    """The private steps inside a step, as of `spending_steps`, and the `StepRows` behind it."""
+    n_columns, norm, header = rows
     if step is None or isinstance(step, str):
-        return [], 0 if step == "drop" else n_columns
+        if step == "drop":
+            return [], StepRows(0, 0.0)
+        return [], StepRows(n_columns, 0.0 if n_columns == 0 else norm)
     if isinstance(step, Pipeline):
         if path and is_private(step):
             raise ValueError(
@@ -316,30 +345,59 @@ def spending_steps(step, n_columns, header=None, path="", learnt=None):
             )
         spending: list[tuple] = []
         for name, child in step.steps:
-            inner, n_columns = spending_steps(child, n_columns, header, f"{path}{name}__", learnt)
-            spending, header = spending + inner, None
-        return spending, n_columns
+            inner, rows = behind(child, rows, learnt, f"{path}{name}__")
+            spending += inner
+        return spending, rows
     if isinstance(step, ColumnTransformer | FeatureUnion):
         parts = [
-            spending_steps(child, n, part, f"{path}{name}__", learnt)
+            behind(child, StepRows(n, norm, part), learnt, f"{path}{name}__")
             for name, child, n, part in branches(step, n_columns, header)
         ]
-        widths = [width for _, width in parts]
-        return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
+        widths = [part.n_columns for _, part in parts]
+        norms = (math.inf,) if step.transformer_weights else (part.norm for _, part in parts)
+        width = None if None in widths else sum(widths)
+        return [found for inner, _ in parts for found in inner], StepRows(width, math.hypot(*norms))
     name = path.removesuffix("__")
     spending = [(name, step, n_columns)] if is_private(step) else []
-    if isinstance(step, FormulaEncoder):
-        return spending, step.n_columns
-    if isinstance(step, DPImputer) and step.add_indicator:
-        return spending, None if n_columns is None else 2 * n_columns
-    if type(step) is PolynomialFeatures:
-        if n_columns is None:
-            return spending, None
-        return spending, clone(step).fit(np.zeros((1, n_columns))).n_output_features_
     n_learnt = None if learnt is None else learnt.get(name, 0)
-    if n_columns is not None and (encoded := _n_indicators(step, n_columns, n_learnt)):
-        return spending, encoded
-    return spending, n_columns if _keeps_columns(step) else None
+    return spending, StepRows(
+        _n_outputs(step, n_columns, n_learnt), _longest_row(step, n_columns, norm)
+    )
+
+
+def _n_outputs(step, n_columns, n_learnt):
+    """The number of output columns of a step that holds no others, or None."""
+    if isinstance(step, FormulaEncoder):
+        return step.n_columns
+    if n_columns is None:
+        return None
+    if isinstance(step, DPImputer) and step.add_indicator:
+        return 2 * n_columns
+    if type(step) is PolynomialFeatures:
+        return clone(step).fit(np.zeros((1, n_columns))).n_output_features_
+    encoded = _n_indicators(step, n_columns, n_learnt)
+    return encoded or (n_columns if _keeps_columns(step) else None)
+
+
+def _longest_row(step, n_columns, norm):
+    """A bound on the norm of the output rows of a step that holds no others, inf if there is none.
+
+    |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
+
+    A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
+    """
+    if isinstance(step, RowNormClipper):
+        return min(norm, float(step.norm))
+    if isinstance(step, FormulaEncoder):
+        return step.norm
+    within_one = isinstance(step, DPQuantileScaler | DPOneHotEncoder | OneHotEncoder)
+    if n_columns is not None and (within_one or isinstance(step, BoundedScaler)):
+        largest = 1.0 if within_one else max(map(abs, step.feature_range))
+        return largest * math.sqrt(n_columns)
+    if isinstance(step, DPImputer) and step.strategy == "constant" and not np.any(step.fill_value):
+        indicators = (n_columns or math.inf) if step.add_indicator else 0
+        return math.sqrt(norm**2 + indicators)
+    return math.inf
 
 
 def _keeps_columns(step):
@@ -591,58 +649,8 @@ def fitted_branches(step):
             yield name, branches[name], list(step._transformer_to_input_indices[name])
 
 
-# How long rows can be after the preprocessing steps of a pipeline.
-#
-# |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
-#
-# A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
-
-
 # Warn of a data_norm that is larger than necessary by this factor.
 _TOO_LONG = 1.5
-
-
-def longest_row(step, n_columns, header=None, norm=math.inf):
-    """A bound on the norm of a step's output rows, inf if there is none.
-
-    Parameters
-    ----------
-    step : estimator or str
-    n_columns : int or None
-        Number of input columns.
-    header : table without rows, default=None
-        The names and types of its columns.
-    norm : float, default=inf
-        Bound on the norm of input rows.
-
-    Returns
-    -------
-    norm : float
-    """
-    if step is None or isinstance(step, str):
-        return 0.0 if step == "drop" or n_columns == 0 else norm
-    if isinstance(step, Pipeline):
-        for _, child in step.steps:
-            norm = longest_row(child, n_columns, header, norm)
-            n_columns, header = spending_steps(child, n_columns, header)[1], None
-        return norm
-    if isinstance(step, ColumnTransformer | FeatureUnion):
-        if step.transformer_weights:
-            return math.inf
-        parts = branches(step, n_columns, header)
-        return math.hypot(*(longest_row(child, n, part, norm) for _, child, n, part in parts))
-    if isinstance(step, RowNormClipper):
-        return min(norm, float(step.norm))
-    if isinstance(step, FormulaEncoder):
-        return step.norm
-    within_one = isinstance(step, DPQuantileScaler | DPOneHotEncoder | OneHotEncoder)
-    if n_columns is not None and (within_one or isinstance(step, BoundedScaler)):
-        largest = 1.0 if within_one else max(map(abs, step.feature_range))
-        return largest * math.sqrt(n_columns)
-    if isinstance(step, DPImputer) and step.strategy == "constant" and not np.any(step.fill_value):
-        indicators = (n_columns or math.inf) if step.add_indicator else 0
-        return math.sqrt(norm**2 + indicators)
-    return math.inf
 
 
 def longest_last_row(pipeline, final, n_columns, header=None):
@@ -668,7 +676,7 @@ def longest_last_row(pipeline, final, n_columns, header=None):
         last = last.steps[-1][1]
     if last is not final or not before:
         return None
-    norm = longest_row(Pipeline(before), n_columns, header)
+    norm = behind(Pipeline(before), StepRows(n_columns, header=header))[1].norm
     return norm if NORMS[0] <= norm <= NORMS[1] else None
 
 
