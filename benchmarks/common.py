@@ -232,14 +232,15 @@ class ResultsTable:
     heads : str
         The heads, which " | " separates.
     path : str or None, default=None
-        The file. Pages of the docs read those in ``docs/results``.
+        The file, which pages of the docs read in ``docs/results``. One with the same heads is gone on with.
     """
 
     def __init__(self, heads, path=None):
         self.path = path
         print_heads(heads)
-        if path:
-            Path(path).write_text(",".join(heads.split(" | ")) + "\n")
+        line = ",".join(heads.split(" | ")) + "\n"
+        if path and not (Path(path).exists() and Path(path).read_text().startswith(line)):
+            Path(path).write_text(line)
 
     def add(self, *values):
         """Add a line of integers and texts."""

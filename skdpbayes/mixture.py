@@ -31,7 +31,7 @@ from ._estimator.base import (
     check_number_of_draws,
     choose_draws,
 )
-from ._estimator.fit import fit
+from ._estimator.fit import fit_posterior
 from ._estimator.mixture import (
     COVARIANCE_DIMS,
     MixtureDraws,
@@ -355,7 +355,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         reading = self._read(X, y, groups, client, **others)
-        model, draws, _ = fit(self, reading, lambda table: self._model(table.n_features))
+        model, draws, _ = fit_posterior(self, reading, lambda table: self._model(table.n_features))
         posterior = self.released_.get("posterior")
         if posterior is not None:
             model = posterior.density.model

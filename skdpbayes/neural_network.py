@@ -23,7 +23,7 @@ from ._data.read import read_table
 from ._data.table import validate_table
 from ._estimator.base import POSTERIOR_CONSTRAINTS
 from ._estimator.classifier import PrivateClassifier
-from ._estimator.fit import fit
+from ._estimator.fit import fit_posterior
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .models.mlp import (
     ACTIVATIONS,
@@ -333,7 +333,7 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             start = random_start(model.sizes, public_generator(self.random_state))
             return model._replace(start=start)
 
-        model, self.posterior_samples_, self.classes_ = fit(
+        model, self.posterior_samples_, self.classes_ = fit_posterior(
             self, self._read(X, y, groups, **others), model_of
         )
         self.data_norm_ = model.norm

@@ -184,10 +184,15 @@ def test_new_responses_keep_public_bounds():
     low, high = model.prediction_interval(X, 0.9).T
     assert low.min() == 0.0 and high.max() <= 20.0
     assert np.mean((low <= costs) & (costs <= high)) > 0.85
+    # Draws average to predictions, which draws within bounds would not.
     drawn = model.posterior_predictive(X, random_state=0)
-    assert drawn.min() == 0.0 and (drawn < 20.0).mean() > 0.99
+    assert drawn.mean() == pytest.approx(model.predict(X).mean(), abs=0.01) and drawn.min() < 0.0
+    # Without an intercept bounds are made symmetric, and responses are not.
+    through_zero = ridge(target_bounds=(0.0, 20.0), epsilon=10.0, fit_intercept=False)
+    assert through_zero.fit(X, costs).prediction_interval(X, 0.9).min() == 0.0
     # Bounds that were learnt are none of responses.
     learnt = ridge(target_bounds="auto", epsilon=10.0).fit(X, costs)
+    learnt.set_params(target_bounds=(0.0, 20.0))
     assert learnt.prediction_interval(X, 0.9)[:, 0].min() < 0.0
 
 

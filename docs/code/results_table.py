@@ -27,7 +27,7 @@ def cell(pattern, lines):
     def numbers(match):
         name, function, text = match[1], match[2], match[3] or ".2f"
         values = [getattr(lines[name], function)()] if function else lines[name]
-        return " / ".join(format(value, text) for value in values)
+        return " / ".join("" if value != value else format(value, text) for value in values)
 
     return _FIELD.sub(numbers, pattern)
 
@@ -60,7 +60,7 @@ def _names(argument):
 
 
 class ResultsTable(Directive):
-    """The table, with a link to its file."""
+    """The table."""
 
     required_arguments = 1
     option_spec = {

@@ -3,9 +3,10 @@
     read -> model -> plan -> charge -> bounds from the rows, if wanted -> run -> publish
 
 What comes before the charge depends on sizes and on public numbers alone, and what comes after it depends on
-the records only through what is released. Whoever fits has ``_plan_for_model(model, n_samples)``; a model has
-``bounds()`` for its plan, ``target_of(rows)`` and ``remote(address, count)`` for its sampler, and
-``in_blocks(draws)``, which gives draws the form in which they are published.
+the records only through what is released. A model has ``bounds()`` for its plan, ``target_of(rows)`` and
+``remote(address, count)`` for its sampler, and ``in_blocks(draws)``, which gives draws the form in which they
+are published. An estimator, a `PrivatePosterior`, plans for a model (``_plan_for_model``, ``_planner``), and
+says which model has bounds that were learnt (``_at_norm``, ``_with_drawn_bounds``).
 """
 
 import math
@@ -48,7 +49,7 @@ class Fit(NamedTuple):
     classes: np.ndarray | None
 
 
-def fit(estimator, reading, model_of):
+def fit_posterior(estimator, reading, model_of):
     """Fit an estimator, and set the attributes by which it says what was released and spent.
 
     Parameters
@@ -73,16 +74,16 @@ def fit(estimator, reading, model_of):
                 warn(text, ConvergenceWarning)
             target = table.target(model.target_of, model.remote)
             released = run_plan(target, plan, estimator.random_state, estimator.verbose, estimator)
-    plan = released.plan
-    for text in plan.warnings:  # The plan may have been completed during the run.
-        if text not in warnings:
-            warn(text, ConvergenceWarning)
-    set_privacy_attributes(estimator, plan)
-    estimator.temperature_ = plan.temperature
-    estimator.n_iter_ = released.other.get("n_iter", plan.n_updates)
-    parameters = {name: model.in_blocks(v[None])[0] for name, v in released.parameters.items()}
-    estimator.released_ = Bunch(**released.other, **parameters)
-    return Fit(model, model.in_blocks(released.draws), table.classes)
+            plan = released.plan
+            for text in plan.warnings:  # The plan may have been completed during the run.
+                if text not in warnings:
+                    warn(text, ConvergenceWarning)
+            set_privacy_attributes(estimator, plan)
+            estimator.temperature_ = plan.temperature
+            estimator.n_iter_ = released.other.get("n_iter", plan.n_updates)
+            found = {name: model.in_blocks(v[None])[0] for name, v in released.parameters.items()}
+            estimator.released_ = Bunch(**released.other, **found)
+            return Fit(model, model.in_blocks(released.draws), table.classes)
 
 
 # Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the
@@ -173,8 +174,8 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     release = BoundRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
     if not budget.is_private:
         return plan.changed(bound_release=release)
-    fit = PrivacyCost(budget.neighboring_relation, mu=_ROUNDING_ALLOWANCE * part.mu)
-    return plan.changed(cost=choice + fit, bound_release=release._replace(cost_of_fit=fit))
+    rest = PrivacyCost(budget.neighboring_relation, mu=_ROUNDING_ALLOWANCE * part.mu)
+    return plan.changed(cost=choice + rest, bound_release=release._replace(cost_of_fit=rest))
 
 
 def _rest(budget, choice):
@@ -253,8 +254,8 @@ def _at_bounds(estimator, plan, model, norm, responses):
             )
         path = estimator._planner(bounded_model.bounds(), plan.n_samples)(plan.budget)
         check_plan(path)
-        fit = plan.bound_release.cost_of_fit
-        if fit.is_infinite or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+        paid = plan.bound_release.cost_of_fit
+        if paid.is_infinite or (path.cost.is_gaussian and path.cost.mu <= paid.mu):
             return bounded_model, path.changed(
                 cost=plan.cost, bound_release=plan.bound_release, persons=plan.persons
             )

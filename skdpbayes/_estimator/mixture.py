@@ -6,7 +6,7 @@ Everything here is post-processing of what was released.
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -313,9 +313,6 @@ def _log_joint(points, mixtures):
     constants = np.log(weights) + log_det - 0.5 * n_features * math.log(2.0 * math.pi)
     return constants[:, :, None] - 0.5 * np.einsum("sknj,sknj->skn", gaps, gaps)
 
-
-if TYPE_CHECKING:
-    pass
 
 # Dimensions of a draw's covariances, by their type.
 COVARIANCE_DIMS = {

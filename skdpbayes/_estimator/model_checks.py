@@ -66,8 +66,8 @@ _HIDDEN_DIRECTIONS = (
 # have up to .03, and are held.
 _MANY_LARGE_COUNTS = 0.05
 # Share of records with ten times the rate of others, hidden by noise, from which on it is noted: as many
-# add a twentieth to the mean.
-_MUCH_HIDDEN_OF_LARGE = 0.05 / 9.0
+# add a tenth to the mean.
+_MUCH_HIDDEN_OF_LARGE = 0.01
 # Deviations by which a histogram of counts with exposures is off, from which on it is noted.
 _NO_LAW = 5.0
 # The same without exposures. Lognormal rates have up to 5, and are held.
@@ -297,10 +297,10 @@ def _notes_on_counts(plan, released):
             "counts follow none of the laws that were tried, as where a column is 0 in nearly all rows and "
             "has a large effect: intervals may be too short.",
         )
-    if (share := released.get("hidden_share_of_large", 0.0)) > _MUCH_HIDDEN_OF_LARGE:
+    if released.get("hidden_share_of_large", 0.0) > _MUCH_HIDDEN_OF_LARGE:
         return (
-            f"noise hides whether up to {share:.1%} of all rows have ten times the rate of others: where so "
-            "many have, intervals are too short.",
+            "noise hides whether a few rows have ten times the rate of others: where some do, intervals are "
+            "too short.",
         )
     return ()
 

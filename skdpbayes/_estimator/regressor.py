@@ -163,10 +163,6 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
         shift[-1] = self._law.centre
         return shift
 
-    def _within_bounds(self, responses):
-        """New responses that a table can have."""
-        return responses
-
     def _clip_logits(self, logits):
         """Logits whose means a response can have, before any exposure."""
         return logits
@@ -245,7 +241,7 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
         def simulated(logits):
             return self._law.simulated(logits[:, chosen], noise, generator)
 
-        return self._within_bounds(self._over_rows(X, simulated, exposure).T)
+        return self._over_rows(X, simulated, exposure).T
 
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
@@ -283,7 +279,7 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
             tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
             return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
 
-        return self._within_bounds(self._over_rows(X, ends, exposure))
+        return self._over_rows(X, ends, exposure)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that predictions explain, without noise: R^2 of a ridge, D^2 of counts.

@@ -5,8 +5,6 @@ Everything here is post-processing of what was released.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._arguments import check_level
@@ -168,10 +166,6 @@ def required_pandas():
             "tables are data frames, which require pandas: pip install pandas"
         ) from error
     return pd
-
-
-if TYPE_CHECKING:
-    pass
 
 
 def append_intercept(columns, length):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._arguments import Interval
 from .._data.read import read_table
 from .._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosterior
-from .._estimator.fit import fit
+from .._estimator.fit import fit_posterior
 from .._estimator.model_checks import (
     NotedColumn,
     chain_diagnostics,
@@ -248,7 +248,7 @@ class LinearPosterior(PrivatePosterior):
             return self._model(table.n_features, *table.sizes, max_sample_weight=largest)
 
         reading = self._read(X, y, sample_weight, groups, client, **options)
-        model, draws, classes = fit(self, reading, model_of)
+        model, draws, classes = fit_posterior(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
         warnings += model_checks(draws, model, self.plan_, self.released_, self._column_names())
         for text in warnings:

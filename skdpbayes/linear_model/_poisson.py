@@ -138,6 +138,8 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
           square) under the likeliest law; about 1 where counts follow it;
         - ``unexplained_large_counts``, float: by how much more there is of large counts than under that law,
           beyond what noise explains, over the mean of counts;
+        - ``hidden_share_of_large``, float: the share of rows with ten times the rate of others that may be
+          there unseen;
         - ``dispersion``, float: the variance of counts over their mean, on average;
         - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
         - with exposures ``typical_exposure``, float.

@@ -185,6 +185,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         "noise_scale": [None, Interval(Real, 0, None, closed="neither")],
         **LINEAR_CONSTRAINTS,
     }
+    _public_bounds: tuple[float, float] | None = None
     _search_score = "r2"
     _score: Callable[..., float] = staticmethod(r2_score)
 
@@ -313,6 +314,10 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         given = np.full(len(self.posterior_samples_), self.noise_scale, dtype=float)
         self.noise_samples_ = self.released_.get("noise_deviations", given)
         self.target_bounds_ = self._law.low, self._law.high
+        self._public_bounds = None
+        if not isinstance(self.target_bounds, str):
+            low, high = map(float, self.target_bounds)
+            self._public_bounds = low, high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
         self.alpha_ = float(np.median(self.noise_samples_) ** -2.0)
@@ -352,12 +357,13 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
 
-        No end is beyond public ``target_bounds``. All rows have errors of one law: normal ones or, where a
-        fit asks for their mean (under privacy and with an intercept, if rows are enough) and it surely
-        differs from their centre, a shifted lognormal law, with a tail on the side of the mean and a skewness
-        of at most 1.5. Where errors grow with a column, intervals are too wide where these are small, and too
-        short where they are large: of 90% intervals, 82% held new responses on average, and 64% where errors
-        were largest (5,000 rows, epsilon 1).
+        No end is beyond public ``target_bounds``; draws of `posterior_predictive` may be, so that their mean
+        is that of `predict`. All rows have errors of one law: normal ones or, where a fit asks for their mean
+        (under privacy and with an intercept, if rows are enough) and it surely differs from their centre, a
+        shifted lognormal law, with a tail on the side of the mean and a skewness of at most 1.5. Where errors
+        grow with a column, intervals are too wide where these are small, and too short where they are large:
+        of 90% intervals, 82% held new responses on average, and 64% where errors were largest (5,000 rows,
+        epsilon 1).
 
         Parameters
         ----------
@@ -375,13 +381,8 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         ValueError
             If ``level`` is out of range.
         """
-        return super().prediction_interval(X, level)
-
-    def _within_bounds(self, responses):
-        """New responses as a fit would read them: where bounds are public, none is beyond."""
-        if isinstance(self.target_bounds, str):
-            return responses
-        return np.clip(responses, *self.target_bounds_)
+        interval = super().prediction_interval(X, level)
+        return interval if self._public_bounds is None else np.clip(interval, *self._public_bounds)
 
     def predict(self, X: MatrixLike, return_std: bool = False) -> Any:
         """Mean of the response, averaged over the draws (the posterior predictive mean).

@@ -436,6 +436,11 @@ def branches(step, n_columns, header):
         used.update(places)
         branches.append((name, child, len(places), None))
     rest = None if n_columns is None else n_columns - len(used)
+    if rest is not None and rest < 0:
+        raise ValueError(
+            f"a ColumnTransformer selects {len(used)} columns, and its table has {n_columns}: pass the "
+            "number of columns of the table, or the table itself."
+        )
     return [*branches, ("remainder", step.remainder, rest, None)]
 
 

@@ -5,6 +5,7 @@ nor of folders matter, so that a plan and its run may share a module.
 """
 
 import ast
+import csv
 import functools
 import importlib
 import inspect
@@ -722,3 +723,19 @@ def test_a_fit_runs_through_few_files():
     for name, (files, functions) in json.loads(done.stdout).items():
         most_files, most_functions = MOST_RUN[name]
         assert files <= most_files and functions <= most_functions, f"{name}: {files}, {functions}"
+
+
+def test_tables_of_results_are_made_of_files_that_are_there():
+    """Every directive names a file of ``docs/results``, and columns and fields that it has."""
+    found = 0
+    for page in (ROOT.parent / "docs").rglob("*.rst"):
+        for match in re.finditer(r"\.\. results-table:: (\S+)\n((?:   .*\n)+)", page.read_text()):
+            with open(page.parent / match[1], newline="") as file:
+                heads, *lines = csv.reader(file)
+            options = dict(re.findall(r":(\w+): (.*(?:\n      .*)*)", match[2]))
+            named = [options["rows"], options.get("columns", "")]
+            named = [name.strip() for text in named for name in text.split(",") if name.strip()]
+            fields = re.findall(r"\{([^}.:]+)", options["cells"])
+            assert lines and fields and set(named + fields) <= set(heads), (page, match[1])
+            found += 1
+    assert found > 8

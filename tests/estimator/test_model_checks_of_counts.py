@@ -5,13 +5,18 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX, interval_notes
 from skdpbayes.models.families.poisson import CountLaw, drawn
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
+from skdpbayes.samplers.statistics.dispersion import (
+    count_edges,
+    hidden_share_of_large,
+    share_of_largest,
+)
 from skdpbayes.samplers.statistics.hmc import Posterior
 
 
@@ -204,16 +209,22 @@ def test_a_few_rows_with_a_rate_of_their_own_are_noted():
         assert (model.released_["unexplained_large_counts"] > 0.05) == is_noted
 
 
-@pytest.mark.parametrize("n, is_noted", [(5000, True), (100_000, False)])
-def test_it_is_noted_where_noise_hides_a_few_rows_with_large_rates(n, is_noted):
-    model, _ = told(0, poisson, 3.0, max_count=100, n=n, epsilon=1.0)
+@pytest.mark.parametrize(
+    "rate, n, is_noted", [(3.0, 5000, True), (3.0, 100_000, False), (0.3, 100_000, True)]
+)
+def test_it_is_noted_where_noise_hides_a_few_rows_with_large_rates(rate, n, is_noted):
+    model, _ = told(0, poisson, rate, max_count=100, n=n, epsilon=1.0)
     assert any("ten times the rate" in note for note in model.interval_notes()) == is_noted
-    # As many rows with such rates as are said to be hidden are what two deviations of the noise are.
+    # What two deviations of the noise, and half of what others have there, are of such rows.
     (request,) = (each for each in model.plan_.rounds[1] if each.kind == "histograms")
-    share, edges = model.released_["hidden_share_of_large"], count_edges(100.0)
-    bins = np.count_nonzero(edges >= 5.0 * model.predict(np.zeros((1, 3)))[0])
-    noise = request.multipliers[0]
-    assert share == pytest.approx(2.0 * noise * math.sqrt(bins) / n, rel=0.15)
+    mean, edges = model.predict(np.zeros((1, 3)))[0], count_edges(100.0)
+    first = math.ceil(5.0 * mean)
+    noise = 2.0 * request.multipliers[0] * math.sqrt(np.count_nonzero(edges >= first)) / n
+    seen, others = stats.poisson.sf(first - 1, [10.0 * mean, mean])
+    share = model.released_["hidden_share_of_large"]
+    assert share == pytest.approx((noise + 0.5 * others) / seen, rel=0.4)
+    assert hidden_share_of_large(1e6, 100.0, mean, n) == 1.0
+    assert hidden_share_of_large(1.0, 4.0 * mean, mean, n) == 0.0
 
 
 def test_survival_is_noted_and_other_exposures_are_not():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, softmax
+from scipy.stats import poisson
 
 from ..._jit import compiled
 from ...models.families.poisson import CountLaw, distribution, partial_moments
@@ -43,7 +44,9 @@ _N_NEAR_BINS = 4
 _NEAR_BIN_Z_SCORE = 2.5
 # Deviations of the noise up to which a bin farther off is taken to be empty.
 _FAR_BIN_Z_SCORE = 4.0
-# Over the mean, counts from which on most are where a rate is ten times as large.
+# How much larger a rate of a few records may be.
+_LARGER_RATE = 10.0
+# Over the mean, counts that tell of it.
 _LARGE_COUNTS = 5.0
 # Deviations of the noise that hide how many there are.
 _HIDING_Z_SCORE = 2.0
@@ -100,7 +103,10 @@ def share_of_largest(values, noise):
 
 
 def hidden_share_of_large(noise, largest, mean, n_records):
-    """The share of records with ten times the rate of others that a histogram's noise hides.
+    """The share of records with ten times the rate of others that a histogram leaves open, 1 at most.
+
+    It is what noise hides of counts that are five times the mean or more, and what others have there, which
+    the law of counts may have to explain, over the share of such records that have as large a count.
 
     Parameters
     ----------
@@ -110,8 +116,13 @@ def hidden_share_of_large(noise, largest, mean, n_records):
         Of counts.
     n_records : float
     """
-    n_bins = np.count_nonzero(count_edges(largest) >= _LARGE_COUNTS * mean)
-    return float(_HIDING_Z_SCORE * noise * math.sqrt(max(int(n_bins), 1)) / n_records)
+    first = math.ceil(_LARGE_COUNTS * mean)
+    if first > largest:
+        return 0.0  # Where counts are reduced to less, so are those of such records.
+    n_bins = max(int(np.count_nonzero(count_edges(largest) >= first)), 1)
+    hidden = _HIDING_Z_SCORE * noise * math.sqrt(n_bins) / n_records
+    unexplained = _TAIL_ERROR * float(poisson.sf(first - 1, mean))
+    return min((hidden + unexplained) / float(poisson.sf(first - 1, _LARGER_RATE * mean)), 1.0)
 
 
 def log_exposures_seen(values, noise, n):
