@@ -2,7 +2,8 @@
 
     python -m benchmarks.intervals.real_tables [--epsilon 1.0] [--picture real_intervals.png]
 
-Last table of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst.
+Last table of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst, by ``--results
+docs/results/real_tables.csv``.
 
 The tables are votes and visits (`load_vote` and `load_visits` of `benchmarks.common`), every option at its
 default, delta 1e-5. The private posterior knows less than the one without privacy: printed are how much wider

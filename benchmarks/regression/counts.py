@@ -3,7 +3,9 @@
     python -m benchmarks.regression.counts [--repetitions 8] [--sizes 10000x5] [--rates 0.5 5]
         [--dispersion 2]
 
-Table "Counts as responses" of docs/benchmarks_numbers.rst.
+Tables of "Counts as responses" of docs/benchmarks_numbers.rst: ``docs/results/counts.csv`` by ``--methods
+clipped_residuals --first 300`` with ``--sizes 10000x5 --repetitions 3``, ``--sizes 20000x10 --repetitions 2``
+and ``--sizes 5000x20 --designs decaying --repetitions 2``, one after the other.
 
 Rows have columns that are uniform in [-1, 1], binary with shares of ones between 0.1 and 0.9, skewed
 (exponential with a mean of 0.4, cut at 3), or decaying (normal with deviations ``j^-0.7`` in a random

@@ -6,7 +6,10 @@
         --sizes 2000x5 20000x10 20000x40 100000x100 --epsilons 0.1 0.3 1 3 10 --picture regression.png
     python -m benchmarks.regression.linear --bounds 1 10 100 1000 auto --sizes 20000x10 --repetitions 8
 
-Picture and tables of "Numbers as responses" of docs/benchmarks_numbers.rst.
+Picture and tables of "Numbers as responses" of docs/benchmarks_numbers.rst: ``docs/results/regression.csv``
+by ``--methods clipped_residuals --epsilons .1 .3 1 3 10`` with sizes 2000x5, 20000x10 and 20000x40 one after
+the other, by 12, 6 and 3 repetitions, and ``docs/results/regression_methods.csv`` by ``--sizes 20000x10
+--repetitions 6 --designs uniform decaying binary skewed``.
 
 Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary,
 with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit

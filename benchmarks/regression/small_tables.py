@@ -2,7 +2,8 @@
 
     python -m benchmarks.regression.small_tables FILE [--repetitions 10] [--epsilons 0.3 1 3]
 
-Table "Small tables" of docs/benchmarks_numbers.rst. ``FILE`` holds tables of the UCI repository as arrays
+Table "Small tables" of docs/benchmarks_numbers.rst, by ``--results docs/results/small_tables.csv``.
+``FILE`` holds tables of the UCI repository as arrays
 ``NAME_X`` and ``NAME_y``. Bounds are stated from what columns mean, as units and ranges of an instrument, and
 not taken from the rows. Printed are medians of R^2 on a quarter of the rows that no fit saw, of least
 squares, `DPBayesianRidge`, and AdaSSP with the same bounds. All are private under replace_one at delta 1e-5.
