@@ -2,7 +2,8 @@
 
     python -m benchmarks.classification.base_rate [--repetitions 12] [--designs held_out]
 
-Table "Small tables, small budgets" of docs/benchmarks.rst.
+Tables "Small tables, small budgets" of docs/benchmarks.rst, by ``--designs held_out cancer --repetitions 8
+--results docs/results/base_rate.csv``.
 
 A model that says nothing but the share of a class costs one noisy number, so that a fit should be no worse.
 The default was made on ``made_on``: make_classification's clusters, a third of whose columns matter, over 4
@@ -25,7 +26,7 @@ from scipy.special import expit, softmax
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
-from benchmarks.common import allow_seeds, print_heads, with_error
+from benchmarks.common import ResultsTable, allow_seeds, mean_with_error
 from benchmarks.peers.tables import load, split
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
@@ -110,13 +111,17 @@ def descent(rows, labels, test_rows, epsilon, rate, rng):
     return np.clip(softmax(test_rows @ weights, axis=1), 1e-6, 1.0 - 1e-6)
 
 
-def show(name, epsilon, found):
-    """Print a line."""
-    print(f"| {name} | {epsilon:g} | {with_error(found, 3)} | {max(found):.3f} |", flush=True)
+def line_of(name, epsilon, found):
+    """Return a line of the table."""
+    return (
+        name,
+        f"{epsilon:g}",
+        *(f"{value:.3f}" for value in (*mean_with_error(found), max(found))),
+    )
 
 
-def show_cancer(n_repetitions):
-    """Losses of fits and of descents."""
+def add_cancer(results, n_repetitions):
+    """Add losses of fits and of descents to a table."""
     table = load("cancer")
     for epsilon in OF_CANCER:
         losses = {name: [] for name in ("default", *RATES)}
@@ -136,7 +141,7 @@ def show_cancer(n_repetitions):
                 losses[rate].append(np.mean(of_noise))
         for name, found in losses.items():
             title = name if name == "default" else f"descent, rate {name:g}"
-            show(f"cancer, {title}", epsilon, found)
+            results.add(*line_of(f"cancer, {title}", epsilon, found))
 
 
 def main():
@@ -144,17 +149,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=12)
     parser.add_argument("--designs", nargs="+", default=["held_out"], choices=[*DESIGNS, "cancer"])
+    parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     seeds = range(arguments.repetitions)
-    print_heads("design | epsilon | log loss | largest")
+    results = ResultsTable("design | epsilon | log loss | error | largest", arguments.results)
     of_designs = [
         design for name in DESIGNS if name in arguments.designs for design in DESIGNS[name]
     ]
     for (kind, n, n_columns, share), epsilon in product(of_designs, EPSILONS):
         found = [excess(kind, n, n_columns, share, epsilon, seed) for seed in seeds]
-        show(f"{kind}, {n:,} x {n_columns}", epsilon, found)
+        results.add(*line_of(f"{kind}, {n:,} x {n_columns}", epsilon, found))
     if "cancer" in arguments.designs:
-        show_cancer(arguments.repetitions)
+        add_cancer(results, arguments.repetitions)
 
 
 if __name__ == "__main__":
