@@ -213,12 +213,6 @@ def median_with_error(values):
 # Text
 
 
-def with_error(values, digits=4):
-    """Return a mean and its standard error as text."""
-    mean, error = mean_with_error(values)
-    return f"{mean:.{digits}f} +- {error:.{digits}f}"
-
-
 def print_heads(heads):
     """Print the heads of a table, which " | " separates."""
     print(f"| {heads} |\n|{' --- |' * (1 + heads.count(' | '))}", flush=True)
