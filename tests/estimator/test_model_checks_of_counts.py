@@ -236,8 +236,7 @@ def test_survival_is_noted_and_other_exposures_are_not():
     model.fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
     assert any("ends with the event" in note for note in model.interval_notes())
     model.fit(rows, np.minimum(rng.poisson(means * exposure), 5), exposure=exposure)
-    assert model.released_["law_discrepancy"] < 2.0
-    assert all("ten times the rate" in note for note in model.interval_notes())
+    assert model.released_["law_discrepancy"] < 2.0 and not model.interval_notes()
     model.set_params(max_count=1).fit(rows, times <= 0.6, exposure=np.minimum(times, 0.6))
     assert any("counts up to 1 fit any law" in note for note in model.interval_notes())
 

@@ -15,8 +15,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, softmax
-from scipy.stats import poisson
+from scipy.special import logsumexp, ndtr, pdtrc, softmax
 
 from ..._jit import compiled
 from ...models.families.poisson import CountLaw, distribution, partial_moments
@@ -121,8 +120,8 @@ def hidden_share_of_large(noise, largest, mean, n_records):
         return 0.0  # Where counts are reduced to less, so are those of such records.
     n_bins = max(int(np.count_nonzero(count_edges(largest) >= first)), 1)
     hidden = _HIDING_Z_SCORE * noise * math.sqrt(n_bins) / n_records
-    unexplained = _TAIL_ERROR * float(poisson.sf(first - 1, mean))
-    return min((hidden + unexplained) / float(poisson.sf(first - 1, _LARGER_RATE * mean)), 1.0)
+    unexplained = _TAIL_ERROR * float(pdtrc(first - 1, mean))
+    return min((hidden + unexplained) / float(pdtrc(first - 1, _LARGER_RATE * mean)), 1.0)
 
 
 def log_exposures_seen(values, noise, n):
