@@ -34,6 +34,7 @@ from .models.mlp import (
     scaled_rows,
 )
 from .privacy.deferred_warnings import warns_last
+from .privacy.planned_release import Disclosure, as_json
 from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
@@ -261,6 +262,14 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     def _sampler(self):
         path = super()._sampler()
         return NetworkSampler(path, float(self.calibration)) if self.calibration else path
+
+    def _facts(self):
+        yield from super()._facts()
+        if self.calibration:
+            typical = as_json(getattr(self, "row_norm_", None))
+            yield Disclosure("typical length of rows", typical, "learnt")
+        source = "default" if self.clip_norm == 1 else "declared"
+        yield Disclosure("longest gradient of a row", as_json(self.clip_norm), source)
 
     def _clip_norm(self, n_features):
         if self.data_norm != "auto":

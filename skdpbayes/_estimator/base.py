@@ -37,93 +37,6 @@ from ..samplers.base import AUTO, resolve_auto
 from .fit import plan_with_bounds
 from .model_checks import to_arviz
 
-# What an estimator says of its bounds in a report, and who said so.
-
-
-def posterior_disclosures(estimator):
-    """The bounds that a private posterior uses: its parameters, defaults, and what it released.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    facts : tuple of Disclosure
-    """
-    return (
-        *_norm_disclosures(estimator),
-        *_response_disclosures(estimator),
-        *_labels(estimator),
-        *_weights(estimator),
-    )
-
-
-def _norm_disclosures(estimator):
-    columns = getattr(estimator, "n_features_in_", None)
-    default = None if columns is None else math.sqrt(columns)
-    used = getattr(estimator, "data_norm_", default)
-    value, source = resolve_source(estimator.data_norm, used, used)
-    if source == "learnt" and not _learns_norm(estimator):
-        source = "default"
-    if estimator.data_norm is None and value != default:
-        source = "steps"  # Only a pipeline gives another.
-    yield Disclosure(LONGEST_ROW, as_json(value), source)
-    if getattr(estimator, "calibration", 0) > 0:
-        yield Disclosure(
-            "typical length of rows", as_json(getattr(estimator, "row_norm_", None)), "learnt"
-        )
-    if hasattr(estimator, "clip_norm"):
-        source = "default" if estimator.clip_norm == 1 else "declared"
-        yield Disclosure("longest gradient of a row", as_json(estimator.clip_norm), source)
-
-
-def _learns_norm(estimator):
-    """Whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
-    plan = getattr(estimator, "plan_", None)
-    if plan is None:
-        return estimator._releases_norm
-    return plan.bound_release is not None and plan.bound_release.norm_quantile is not None
-
-
-def _response_disclosures(estimator):
-    if hasattr(estimator, "target_bounds"):
-        value = estimator.target_bounds
-        source = "learnt" if isinstance(value, str) else "declared"
-        if source == "learnt":
-            value = getattr(estimator, "target_bounds_", None)
-        yield Disclosure("range of responses", as_json(value), source)
-    if hasattr(estimator, "max_count"):
-        value, source = resolve_source(
-            estimator.max_count, None, getattr(estimator, "max_count_", None)
-        )
-        yield Disclosure("largest count", as_json(value), source)
-
-
-def _labels(estimator):
-    if not hasattr(estimator, "classes"):
-        return
-    if estimator.classes is None:
-        yield Disclosure(
-            "labels", None, "labels"
-        )  # They may not be told, as they come from the rows.
-    else:
-        yield Disclosure("labels", as_json(list(estimator.classes)), "declared")
-
-
-def _weights(estimator):
-    plan = getattr(estimator, "plan_", None)
-    if getattr(getattr(plan, "bounds", None), "max_weight", None) is not None:
-        largest = getattr(estimator, "max_sample_weight", None)
-        if isinstance(largest, Real):
-            source = "default" if largest == 1 else "declared"
-            yield Disclosure("largest weight of a row", as_json(largest), source)
-    if isinstance(weights := getattr(estimator, "class_weight", None), dict):
-        texts = [f"{label}: {weight}" for label, weight in weights.items()]
-        yield Disclosure("weights of labels", texts, "declared")
-
-
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [None, Interval(Real, 0, 1, closed="left")],
@@ -182,7 +95,26 @@ class PrivatePosterior(BaseEstimator):
         return super().set_params(**params)
 
     def _about(self):
-        return StepDisclosure(posterior_disclosures(self))
+        return StepDisclosure(tuple(self._facts()))
+
+    def _facts(self):
+        """Bounds of a fit for a report, and who said so."""
+        default = math.sqrt(self.n_features_in_) if hasattr(self, "n_features_in_") else None
+        used = getattr(self, "data_norm_", default)
+        value, source = resolve_source(self.data_norm, used, used)
+        if source == "learnt" and not self._learns_norm:
+            source = "default"
+        if self.data_norm is None and value != default:
+            source = "steps"  # Only a pipeline gives another.
+        yield Disclosure(LONGEST_ROW, as_json(value), source)
+
+    @property
+    def _learns_norm(self):
+        """Whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
+        if not hasattr(self, "plan_"):
+            return self._releases_norm
+        release = self.plan_.bound_release
+        return release is not None and release.norm_quantile is not None
 
     @property
     def _sides_to_learn(self) -> tuple[str, ...]:

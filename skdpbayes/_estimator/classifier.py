@@ -5,6 +5,7 @@ p(y | x, data) = mean over draws of p(y | x, theta)
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads
@@ -25,6 +26,7 @@ from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to
 from .._jit import compilable
 from .._typing import MatrixLike
 from ..models.single_precision import PLAIN, exp_float32, multiply
+from ..privacy.planned_release import Disclosure, as_json
 from ..samplers import Plan
 from .base import PrivatePosterior
 
@@ -218,8 +220,16 @@ def _on_log_scale(mean, weights, exact):
 class PrivateClassifier(ClassifierMixin, PrivatePosterior):
     """Predictions of labels, for estimators with ``_model(n_features, n_classes)`` and ``_log_proba(X)``."""
 
+    classes: Any
     classes_: np.ndarray
     posterior_samples_: np.ndarray
+
+    def _facts(self):
+        yield from super()._facts()
+        if self.classes is None:  # They come from the rows, and may not be told.
+            yield Disclosure("labels", None, "labels")
+        else:
+            yield Disclosure("labels", as_json(list(self.classes)), "declared")
 
     def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Plan:
         """The plan of a fit, what it would do and cost, without any data.

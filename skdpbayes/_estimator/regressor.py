@@ -146,6 +146,10 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
     # Whether responses are whole numbers.
     _reads_counts = False
 
+    def _facts(self):
+        yield from super()._facts()
+        yield self._fact_of_responses()
+
     @property
     def _law(self) -> Any:
         """The `NumberFamily` of a response, with the bounds that were given or released."""

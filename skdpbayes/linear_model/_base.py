@@ -43,6 +43,7 @@ from .._estimator.summaries import (
 from .._typing import MatrixLike
 from ..models.linear import LinearModel
 from ..privacy.deferred_warnings import warn, warns_last
+from ..privacy.planned_release import Disclosure, as_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +92,12 @@ class LinearPosterior(PrivatePosterior):
         (tags.classifier_tags or tags.regressor_tags).poor_score = self.epsilon != np.inf
         tags.input_tags.sparse = True
         return tags
+
+    def _facts(self):
+        yield from super()._facts()
+        if hasattr(self, "plan_") and self.plan_.bounds.max_weight is not None:
+            source = "default" if self.max_sample_weight == 1 else "declared"
+            yield Disclosure("largest weight of a row", as_json(self.max_sample_weight), source)
 
     @classmethod
     def from_formula(

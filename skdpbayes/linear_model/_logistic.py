@@ -21,6 +21,7 @@ from .._estimator.classifier import PrivateClassifier, log_probabilities
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import classifier
 from ..models.rows import clip_rows
+from ..privacy.planned_release import Disclosure
 from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
@@ -242,6 +243,12 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
         self.verbose = verbose
+
+    def _facts(self):
+        yield from super()._facts()
+        if isinstance(self.class_weight, dict):
+            weights = [f"{label}: {weight}" for label, weight in self.class_weight.items()]
+            yield Disclosure("weights of labels", weights, "declared")
 
     def _family(self, n_classes):
         return classifier(n_classes)

@@ -27,6 +27,7 @@ from .._estimator.regressor import PrivateRegressor
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import Poisson
 from ..privacy.deferred_warnings import warns_last
+from ..privacy.planned_release import Disclosure, as_json, resolve_source
 from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
@@ -233,6 +234,10 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     @property
     def _sides_to_learn(self):
         return ("high",) if self.max_count == "auto" else ()
+
+    def _fact_of_responses(self):
+        value, source = resolve_source(self.max_count, None, getattr(self, "max_count_", None))
+        return Disclosure("largest count", as_json(value), source)
 
     def _noise(self) -> Any:
         """The `CountLaw`, or None for Poisson's."""

@@ -23,6 +23,7 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import Normal
 from ..models.families.normal import ErrorLaw
 from ..privacy.deferred_warnings import warn, warns_last
+from ..privacy.planned_release import Disclosure, as_json
 from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, LinearPosterior
 
@@ -231,6 +232,11 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     @property
     def _sides_to_learn(self):
         return ("low", "high") if isinstance(self.target_bounds, str) else ()
+
+    def _fact_of_responses(self):
+        learnt = isinstance(self.target_bounds, str)
+        used = getattr(self, "target_bounds_", None) if learnt else self.target_bounds
+        return Disclosure("range of responses", as_json(used), "learnt" if learnt else "declared")
 
     def _family(self):
         if isinstance(self.target_bounds, str):  # Until they are released.
