@@ -166,8 +166,8 @@ class Authorization(NamedTuple):
         """Whether it has been issued around here, and neither used nor expired."""
         return self._is_known() and self.file.exists()
 
-    def claimed(self) -> bool:
-        """Whether it was good, and is now used up."""
+    def claim(self) -> bool:
+        """Use it up; whether it was good."""
         if not self._is_known():
             return False
         try:
@@ -221,7 +221,7 @@ def clone_with_authorization(estimator: Any) -> Any:
 def consume_authorization(holder: Any) -> Authorization | None:
     """Consume the authorization of an object, and return it; None if it has none that is good."""
     authorization = getattr(holder, "__dict__", {}).pop(AUTHORIZATION, None)
-    return authorization if authorization is not None and authorization.claimed() else None
+    return authorization if authorization is not None and authorization.claim() else None
 
 
 def rows_paid_for(holder: Any) -> Any:
