@@ -44,15 +44,15 @@ class _Own:
     text: str = ""
     file: TextIO | None = None
     started: str | None = None
-    ancestors: dict[int, str] | None = None
+    ancestors: dict[int, str] = {}
     lock = threading.RLock()
 
 
 def _after_fork():
     if _Own.file is not None:
         _Own.file.close()
-    _Own.text, _Own.file, _Own.lock = "", None, threading.RLock()
-    _Own.started = _Own.ancestors = None
+    _Own.text, _Own.file, _Own.started, _Own.ancestors = "", None, None, {}
+    _Own.lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -88,7 +88,9 @@ def announced_by_ancestors():
     """
     if _has_to_be_there():
         _renew()
-    if _Own.ancestors is None:  # They stay the same, and the system takes its time to tell.
+    if (
+        os.getppid() not in _Own.ancestors
+    ):  # They stay the same, and the system takes its time to tell.
         _Own.ancestors = _find_ancestors()
     texts: list[str] = []
     for process in _Own.ancestors.items():

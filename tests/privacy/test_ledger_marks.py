@@ -215,8 +215,9 @@ def test_a_mark_of_a_living_process_with_another_start_binds_nobody(folder, monk
 def test_a_mark_of_an_ancestor_that_was_killed_binds_nobody(folder, monkeypatch):
     """A process remembers its ancestors."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = ledger_processes._kin(process.pid)[1]
-    monkeypatch.setattr(ledger_processes._Own, "ancestors", {process.pid: started})
+    ancestors = {pid: ledger_processes._kin(pid)[1] for pid in (os.getppid(), process.pid)}
+    monkeypatch.setattr(ledger_processes._Own, "ancestors", ancestors)
+    started = ancestors[process.pid]
     ledger = {"place": "a ledger", "file": None, "label": None, "allow_seeds": False}
     (folder / f"skdpbayes-ledger-{process.pid}-{started}").write_text(json.dumps([ledger]))
     assert attempt().startswith("refused: a ledger")
