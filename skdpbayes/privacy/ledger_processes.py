@@ -60,12 +60,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def announce(ledgers):
-    """Leave a mark that lists the ledgers that are active in this process.
-
-    Parameters
-    ----------
-    ledgers : list of dict
-    """
+    """Leave a mark that lists the ledgers, each a dict, that are active in this process."""
     mark = _mark(*this_process())
     with _Own.lock:
         if not _Own.text:
@@ -87,10 +82,12 @@ def announced_by_ancestors():
         If a process in whose block this one was started still runs, and its mark cannot be read.
     """
     if _has_to_be_there():
-        _renew()
-    if (
-        os.getppid() not in _Own.ancestors
-    ):  # They stay the same, and the system takes its time to tell.
+        with _Own.lock:
+            mark = _mark(*this_process())
+            if _has_to_be_there() and not mark.exists():  # A cleaner took it away.
+                _write(mark)
+    # Ancestors stay the same, and the system takes its time to tell.
+    if os.getppid() not in _Own.ancestors:
         _Own.ancestors = _find_ancestors()
     texts: list[str] = []
     for process in _Own.ancestors.items():
@@ -104,11 +101,8 @@ def announced_by_ancestors():
         # It may have been replaced between two looks.
         seen = _texts(mark, process[0]) or _texts(mark, process[0])
         if not seen and _runs(*process):
-            raise LedgerOutOfReachError(
-                out_of_reach(
-                    f"the mark of process {process[0]}, which has or had active ledgers, is gone"
-                )
-            )
+            what = f"the mark of process {process[0]}, which has or had active ledgers, is gone"
+            raise LedgerOutOfReachError(out_of_reach(what))
         texts += seen
     return list(chain.from_iterable(map(json.loads, texts)))
 
@@ -194,14 +188,6 @@ def _has_to_be_there():
     return bool(_Own.text) and (_Own.file is None or _Own.text != "[]")
 
 
-def _renew():
-    """Write the mark of this process again if a cleaner took it away."""
-    mark = _mark(*this_process())
-    with _Own.lock:
-        if _has_to_be_there() and not mark.exists():
-            _write(mark)
-
-
 def _take_away(mark, pid):
     if os.getpid() == pid:
         mark.unlink(missing_ok=True)
@@ -242,8 +228,6 @@ def _runs(pid, started):
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
