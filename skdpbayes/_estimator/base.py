@@ -19,6 +19,7 @@ from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..models.rows import checked_norm
 from ..privacy.budget import Budget, default_delta, too_large_delta
+from ..privacy.charge import clone_with_authorization
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
@@ -29,7 +30,6 @@ from ..privacy.planned_release import (
     as_json,
     resolve_source,
 )
-from ..privacy.prepaid import clone_with_authorization
 from ..privacy.rounding import covered_records
 from ..privacy.units import plan_for_persons
 from ..samplers import Plan, resolve_sampler

@@ -20,12 +20,11 @@ from sklearn.utils import Bunch
 
 from .._mechanisms.exponential import draw_quantiles, draws_cost
 from ..models.rows import checked_norm, row_norms
-from ..privacy.charge import charge
+from ..privacy.charge import authorizations, charge
 from ..privacy.conversions import smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.planned_release import set_privacy_attributes
-from ..privacy.prepaid import authorizations
 from ..random import separate_generator
 from ..samplers.base import run_plan
 from ..samplers.plan import BoundRelease, check_plan

@@ -47,11 +47,10 @@ from ..pipeline._plan import plan_pipeline
 from ..pipeline._report import steps_within, unprotected_by
 from ..pipeline._steps import is_private, leaks, refuse_hidden, refuse_selections_by_rows
 from ..privacy.budget import Budget, default_delta
-from ..privacy.charge import charge
+from ..privacy.charge import authorizations, charge, dominates
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
-from ..privacy.prepaid import authorizations, dominates
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection

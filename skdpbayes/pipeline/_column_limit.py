@@ -23,8 +23,8 @@ from sklearn.utils import _safe_indexing
 from .._data.collections import example_of, is_collection
 from ..exceptions import PrivacyWarning
 from ..preprocessing import DPOneHotEncoder
+from ..privacy.charge import dominates
 from ..privacy.deferred_warnings import warn
-from ..privacy.prepaid import dominates
 from ._dask import columns_of_branches, copied, fit_steps, transformed
 from ._report import leaves
 from ._steps import fitted_branches, paths_without_budget, spending_steps

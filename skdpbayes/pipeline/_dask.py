@@ -21,7 +21,7 @@ from .._data.blocks import in_memory_and_order
 from .._data.collections import example_of, header_of, is_collection, rows_compared
 from .._data.table import without_cells
 from .._errors import same_kind, sanitize_errors
-from ..privacy.prepaid import UnplannedReleaseError
+from ..privacy.charge import UnplannedReleaseError
 from ._steps import children, is_private
 
 

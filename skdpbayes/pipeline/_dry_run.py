@@ -29,8 +29,8 @@ from .._data.read import read_table
 from .._data.table import validate_table
 from .._errors import sanitize_errors
 from ..preprocessing import BoundedScaler
+from ..privacy.charge import without_releases
 from ..privacy.deferred_warnings import ignored_warnings
-from ..privacy.prepaid import without_releases
 from ._dask import copied, fit_branches, refusal, refuse_models, transformed
 from ._steps import children, is_private, leaks
 

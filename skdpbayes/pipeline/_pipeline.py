@@ -32,10 +32,9 @@ from .._data.privacy_units import check_groups, choose_with_firsts, count_person
 from .._errors import sanitize_errors
 from .._typing import MatrixLike, RandomStateLike
 from ..exceptions import PrivacyLeakWarning, PrivacyWarning
-from ..privacy.charge import charge, charges_beside
+from ..privacy.charge import authorizations, charge, charges_beside
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import set_privacy_attributes
-from ..privacy.prepaid import authorizations
 from ..random import announce_seed, has_seeds
 from ._column_limit import fit_within_limit
 from ._dask import OnPartitions, fit_steps, refusal, transformed

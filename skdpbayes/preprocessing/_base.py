@@ -16,12 +16,11 @@ from .._data.blocks import OutputByBlocks
 from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
-from ..privacy.charge import charge
+from ..privacy.charge import charge, clone_with_authorization
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import RELATIONS
 from ..privacy.planned_release import PlannedRelease, set_privacy_attributes
-from ..privacy.prepaid import clone_with_authorization
 from ..random import private_generator
 
 BUDGET_CONSTRAINTS = {

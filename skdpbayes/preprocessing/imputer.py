@@ -16,9 +16,9 @@ from .._data.table import validate_table
 from .._errors import doubles, reraise_if_safe, sanitize_errors
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.charge import rows_paid_for
 from ..privacy.deferred_warnings import warns_last
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, of_columns
-from ..privacy.prepaid import rows_paid_for
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
 
 _VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}

@@ -22,9 +22,9 @@ from .._data.read import read_table
 from .._data.table import validate_table
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.charge import rows_paid_for
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import StepDisclosure, of_columns
-from ..privacy.prepaid import rows_paid_for
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
 from .bounded import Bound, BoundedScaler
 

@@ -24,7 +24,7 @@ from .conversions import (
     round_down,
 )
 from .cost import PrivacyCost, check_relation
-from .losses import sensitivity_factor
+from .losses import RELATIONS
 
 
 class Budget(NamedTuple):
@@ -55,9 +55,9 @@ class Budget(NamedTuple):
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
-    def sensitivity_factor(self) -> int:
+    def sensitivity_factor(self) -> float:
         """Number of records' contributions by which the sums of neighbours may differ: 2 or 1."""
-        return sensitivity_factor(self.neighboring_relation)
+        return RELATIONS[self.neighboring_relation]
 
     def with_mu(self, mu: float) -> Self:
         """The budget that a ``mu``-GDP release uses up, at the same delta.

@@ -1,26 +1,246 @@
-"""What every release passes before it reads a record.
+"""The one way to pay: what every release passes before it reads a record.
 
-    ceiling -> authorization, or nothing to pay -> dry run, tools around it -> every active ledger
+    ceiling -> prepaid, or nothing to pay -> dry run, unsafe callers -> every active ledger
 
-A plan that costs more than its budget is refused. What a larger plan has paid for is not charged again. The
-rest is charged to all ledgers or to none.
+A plan that costs more than its budget is refused. The cost is charged to all ledgers or to none. Where no
+ledger is active, here or around this process, nothing is left to do.
+
+A larger plan is charged as a whole, and gives each of its releases an authorization. That belongs to the
+object that is to be fitted. It goes wherever that object is cloned, pickled or sent, so that it reaches
+threads and worker processes. It is good for one release of at most its cost, while the plan is carried out,
+by the process that issued it or one of its descendants. It stands for a file, and whoever removes the file
+has taken it: of all copies in all processes, one. A release that finds no authorization, or one that has been
+used or has expired, is charged like any other.
+
+Two context variables say what surrounds a fit that code of others calls, which takes no argument of ours:
+whether it runs before its pipeline is charged, and where the pipeline notes fits that its plan lacks.
 """
 
+import shutil
+import tempfile
+from collections.abc import Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from itertools import chain
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from ..exceptions import LedgerFileError, LedgerOutOfReachError
+from sklearn.base import BaseEstimator
+
+from ..exceptions import LedgerFileError, LedgerOutOfReachError, PrivacyLeakWarning
 from .budget import check_ceiling
-from .deferred_warnings import defer_warnings
+from .cost import PrivacyCost
+from .deferred_warnings import AUTHORIZATION, defer_warnings, is_prepaid, warn
 from .ledger import PrivacyLedger, _active
 from .ledger_file import Charge
-from .ledger_processes import announced_by_ancestors, out_of_reach
-from .prepaid import consume_authorization, refuse_in_dry_run
-from .unsafe_callers import check_surroundings
+from .ledger_processes import announced_by_ancestors, descends_from, out_of_reach, this_process
+from .unsafe_callers import check_callers
 
+# Whether what runs here runs before its plan has been charged.
+_is_dry_run = ContextVar("is_dry_run", default=False)
 # Costs of fits inside a pipeline's fit that its plan does not contain.
 _beside: ContextVar[list | None] = ContextVar("beside", default=None)
+
+
+class Reservations:
+    """The reservations of one run with all active ledgers."""
+
+    def __init__(self, made=()):
+        self._made = made
+
+    def close(self, status):
+        """Record how the run ended. The reservation is spent even if this cannot be recorded."""
+        for book, number in self._made:
+            with suppress(LedgerFileError):
+                book.close(number, status)
+
+
+def charge(plan, estimator=None):
+    """Charge a plan's cost to every active ledger, or raise an error before anything is read.
+
+    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has an
+    `Authorization`, which is used up.
+
+    Parameters
+    ----------
+    plan : Plan
+        Any object with a ``cost`` and, optionally, a ``name``.
+    estimator : estimator, default=None
+        What the plan is for.
+
+    Returns
+    -------
+    reservations : Reservations
+        Close them when the run has ended.
+    """
+    check_ceiling(plan)
+    if (authorization := consume_authorization(estimator)) is not None:
+        authorization.check_covers(plan)
+        return Reservations()
+    if plan.cost.is_zero:
+        defer_warnings()
+        return Reservations()
+    name = getattr(plan, "name", type(plan).__name__)
+    if _is_dry_run.get():
+        raise UnplannedReleaseError(
+            f"a step makes a private release of its own ({name}), which the plan of the pipeline does not "
+            "contain: put the private step directly into the pipeline. Nothing was read."
+        )
+    for text in check_callers(plan, depth=2):
+        warn(text, PrivacyLeakWarning)
+    announced = announced_by_ancestors()
+    ledgers = _charged(announced) if _active or announced else []
+    for ledger in ledgers if len(ledgers) > 1 else ():
+        if not ledger._allowed(ledger.spent + plan.cost)[0]:
+            ledger._refuse(plan.cost)  # No other ledger is charged.
+    whose = None if estimator is None else type(estimator).__name__
+    defer_warnings()
+    made: list = []
+    try:
+        for ledger in ledgers:
+            made.append(
+                (ledger._book, ledger._charge(Charge(plan.cost, whose, name, ledger.label)))
+            )
+    except BaseException:  # Another process may have charged one of several files in the meantime.
+        Reservations(made).close("failed")
+        raise
+    if (costs := _beside.get()) is not None:
+        costs.append(plan.cost)
+    return Reservations(made)
+
+
+def check_seeds_are_allowed():
+    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
+    announced = announced_by_ancestors()
+    for announcement in announced:
+        if announcement["file"] is None and not announcement["allow_seeds"]:
+            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
+    allowed = [ledger.allow_seeds for ledger in _active]
+    allowed += [announcement["allow_seeds"] for announcement in announced]
+    if not all(allowed):
+        raise ValueError(
+            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
+            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
+            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
+            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
+        )
+
+
+def _charged(announced):
+    """The active ledgers of this process and those announced by its ancestors, each file once."""
+    ledgers = list(_active)
+    for announcement in announced:
+        if announcement["file"] is None:
+            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
+        ledgers.append(PrivacyLedger._announced(announcement))
+    # A file may have several names.
+    files = {ledger._book.ledger: ledger for ledger in reversed(ledgers) if ledger.path}
+    in_memory = [ledger for ledger in ledgers if not ledger.path]
+    return [*in_memory, *reversed(files.values())]
+
+
+# What a larger plan pays for.
+
+
+class Authorization(NamedTuple):
+    """The authorization of one release, which is paid for.
+
+    Attributes
+    ----------
+    cost : PrivacyCost
+    issuer : tuple of (int, str)
+        The process that issued it.
+    file : Path
+        There until the authorization is taken or expires.
+    rows : object, default=None
+        Which rows of its table the release may read, as for `read_table`; None is all.
+    """
+
+    cost: PrivacyCost
+    issuer: tuple[int, str]
+    file: Path
+    rows: Any = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it has been issued around here, and neither used nor expired."""
+        return self._is_known() and self.file.exists()
+
+    def claim(self) -> bool:
+        """Use it up; whether it was good."""
+        if not self._is_known():
+            return False
+        try:
+            self.file.unlink()
+        except OSError:
+            return False
+        return True
+
+    def _is_known(self):
+        return self.issuer == this_process() or descends_from(self.issuer)
+
+    def check_covers(self, plan: Any) -> None:
+        """Raise a RuntimeError if a plan costs more than was paid for it."""
+        if not dominates(self.cost, plan.cost):
+            raise RuntimeError(
+                "the cost of this step does not have the planned form, and exceeds what the whole plan "
+                "reserved for it: set its sampler or its data_norm, or give public lists of categories. "
+                "This step has read nothing."
+            )
+
+
+@contextmanager
+def authorizations(costs: Iterable[tuple[Any, ...]]):
+    """Give authorizations to objects; they expire in the end, and so do all copies, here and elsewhere.
+
+    ``costs`` has an object and its cost for each, and may have the rows that it may read.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="skdpbayes-authorizations-"))
+    holders = []
+    try:
+        for number, (holder, cost, *rows) in enumerate(costs):
+            file = folder / str(number)
+            file.touch()
+            setattr(holder, AUTHORIZATION, Authorization(cost, this_process(), file, *rows))
+            holders.append(holder)
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for holder in holders:
+            vars(holder).pop(AUTHORIZATION, None)
+
+
+def clone_with_authorization(estimator: Any) -> Any:
+    """The ``__sklearn_clone__`` of what can be a part of a larger plan: a clone keeps the authorization."""
+    copy = BaseEstimator.__sklearn_clone__(estimator)
+    if (authorization := vars(estimator).get(AUTHORIZATION)) is not None:
+        setattr(copy, AUTHORIZATION, authorization)
+    return copy
+
+
+def consume_authorization(holder: Any) -> Authorization | None:
+    """Consume the authorization of an object, and return it; None if it has none that is good."""
+    authorization = getattr(holder, "__dict__", {}).pop(AUTHORIZATION, None)
+    return authorization if authorization is not None and authorization.claim() else None
+
+
+def rows_paid_for(holder: Any) -> Any:
+    """The rows that the authorization of an object is for; None is all, or that none is good."""
+    return vars(holder)[AUTHORIZATION].rows if is_prepaid(holder) else None
+
+
+class UnplannedReleaseError(ValueError):
+    """A step that was said to learn nothing makes a private release."""
+
+
+@contextmanager
+def without_releases():
+    """Refuse all releases: what runs here runs before a plan has been charged."""
+    token = _is_dry_run.set(True)
+    try:
+        yield
+    finally:
+        _is_dry_run.reset(token)
 
 
 @contextmanager
@@ -37,93 +257,32 @@ def charges_beside():
             around.extend(costs)
 
 
-class Reservations:
-    """The reservations of one run with all active ledgers."""
+def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
+    """Whether a cost that was paid for is at least another.
 
-    def __init__(self):
-        self._made = []
-
-    def make(self, ledger, charge):
-        """Reserve with one more ledger."""
-        self._made.append((ledger._book, ledger._charge(charge)))
-
-    def close(self, status):
-        """Record how the run ended. The reservation is spent even if this cannot be recorded."""
-        for book, number in self._made:
-            with suppress(LedgerFileError):
-                book.close(number, status)
-
-
-def charge(plan, estimator=None):
-    """Charge a plan's cost to every active ledger, or raise an error before anything is read.
-
-    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has an
-    authorization (`skdpbayes.privacy.prepaid`), which is used up.
-
-    Parameters
-    ----------
-    plan : Plan
-        Any object with a ``cost`` and, optionally, a ``name``.
-    estimator : estimator, default=None
-        What the plan is for.
-
-    Returns
-    -------
-    reservations : Reservations
-        Close them when the run has ended.
+    Either every mechanism has its counterpart that reveals at least as much, or what was paid for is a
+    randomised response that may fail, which is worse than any mechanism with that epsilon and delta (Kairouz,
+    Oh and Viswanath 2015).
     """
-    check_ceiling(plan)
-    reservations = Reservations()
-    if (authorization := consume_authorization(estimator)) is not None:
-        authorization.check_covers(plan)
-        return reservations
-    if plan.cost.is_zero:
-        defer_warnings()
-        return reservations
-    refuse_in_dry_run(plan)
-    check_surroundings(plan, depth=2)
-    ledgers = _charged()
-    for ledger in ledgers if len(ledgers) > 1 else ():
-        if not ledger._allowed(ledger.spent + plan.cost)[0]:
-            ledger._refuse(plan.cost)  # No other ledger is charged.
-    name = getattr(plan, "name", type(plan).__name__)
-    whose = None if estimator is None else type(estimator).__name__
-    defer_warnings()
-    try:
-        for ledger in ledgers:
-            reservations.make(ledger, Charge(plan.cost, whose, name, ledger.label))
-    except BaseException:  # Another process may have charged one of several files in the meantime.
-        reservations.close("failed")
-        raise
-    if (costs := _beside.get()) is not None:
-        costs.append(plan.cost)
-    return reservations
-
-
-def check_seeds_are_allowed():
-    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
-    announced = announced_by_ancestors()
-    for announcement in announced:
-        if announcement["file"] is None and not announcement["allow_seeds"]:
-            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
-    around = (announcement["allow_seeds"] for announcement in announced)
-    if not all(chain((ledger.allow_seeds for ledger in _active), around)):
-        raise ValueError(
-            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
-            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
-            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
-            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
-        )
-
-
-def _charged():
-    """The active ledgers of this process and of its ancestors, each file once."""
-    ledgers = list(_active)
-    for announcement in announced_by_ancestors():
-        if announcement["file"] is None:
-            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
-        ledgers.append(PrivacyLedger._announced(announcement))
-    # A file may have several names.
-    files = {ledger._book.ledger: ledger for ledger in reversed(ledgers) if ledger.path}
-    in_memory = [ledger for ledger in ledgers if not ledger.path]
-    return [*in_memory, *reversed(files.values())]
+    if paid.neighboring_relation != cost.neighboring_relation:
+        return False
+    if paid.is_infinite or paid == cost:
+        return True
+    response = PrivacyCost(
+        paid.neighboring_relation,
+        pure_events=paid.pure_events,
+        failure_probability=paid.failure_probability,
+    )
+    if paid == response and [event.count for event in paid.pure_events] == [1]:
+        return cost.epsilon(paid.failure_probability) <= paid.pure_events[0].level
+    ranges = [
+        [(event.log_odds_range, event.count) for event in each.decisions] for each in (paid, cost)
+    ]
+    same_bits = [count for _, count in ranges[0]] == [count for _, count in ranges[1]]
+    rest = [replace(each, mu=0.0, decisions=()) for each in (paid, cost)]
+    return (
+        rest[0] == rest[1]
+        and cost.mu <= paid.mu
+        and same_bits
+        and all(event[0] >= other[0] for event, other in zip(*ranges, strict=True))
+    )

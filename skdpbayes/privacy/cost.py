@@ -43,6 +43,7 @@ from .conversions import (
 )
 from .losses import (
     PERSON_RELATIONS,
+    RELATIONS,
     BoundedRangeDecisions,
     PoissonGaussian,
     PureMechanism,
@@ -53,7 +54,6 @@ from .losses import (
     relation_of,
     sensitivity_factor,
 )
-from .losses import RELATIONS as NEIGHBORING_RELATIONS
 
 # A cost in words: the relation, and what was spent, part by part.
 #
@@ -172,7 +172,7 @@ _SPLITS = (0.1, 0.5, 0.9)
 
 def check_relation(relation, *, persons=False):
     """Raise a ValueError for an unknown neighbouring relation, of rows or, if allowed, of persons."""
-    known = sorted({**NEIGHBORING_RELATIONS, **(PERSON_RELATIONS if persons else {})})
+    known = sorted({**RELATIONS, **(PERSON_RELATIONS if persons else {})})
     if relation not in known:
         raise ValueError(f"neighboring_relation must be one of {known}, got {relation!r}.")
 

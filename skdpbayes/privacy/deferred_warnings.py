@@ -10,27 +10,55 @@ the thread of the fit alone.
 
 A fit that a larger one has paid for, perhaps in another process, leaves its warnings on the estimator, from
 where the larger one takes them.
+
+The fit under way is a context variable, because filters, and what warns while a table is read or a seed is
+taken, know of no fit, and two fits may run in two threads.
 """
 
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from .._arguments import callers_level
 from .._errors import suppress_fp_warnings
-from .prepaid import is_prepaid
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+# Attribute of what a larger fit has paid for: an `Authorization`.
+AUTHORIZATION = "_authorization"
 _ATTRIBUTE = "_deferred_warnings"
 _IS_AN_ERROR = (
     "Its cost is spent: a warning is an error here, and comes last so that nothing is lost."
 )
 _FIT = f"The fit is complete and can be used. {_IS_AN_ERROR}"
 _SCORE = f"The attribute `score` of this error is the score that was released. {_IS_AN_ERROR}"
+
+
+def is_prepaid(owner: Any) -> bool:
+    """Whether a larger fit has paid for that of an object, with an authorization that is good."""
+    authorization = getattr(owner, "__dict__", {}).get(AUTHORIZATION)
+    return authorization is not None and authorization.is_good
+
+
+class _Fit:
+    """A fit under way: whether it is paid for, and the warnings that are kept until it is complete."""
+
+    def __init__(self, owner, is_ignored):
+        self.owner = owner
+        self.is_ignored = is_ignored
+        self.is_prepaid = is_prepaid(owner)
+        self.is_paid = self.is_prepaid
+        self.kept = {}  # The order matters, and the values do not.
+        self.score = None
+
+    def pay(self):
+        self.is_paid = True
+
+
+_current: ContextVar[_Fit | None] = ContextVar("fit", default=None)
 
 
 class _InThisContext(type):
@@ -56,7 +84,7 @@ class _Shown(Warning, metaclass=_InThisContext):
 
     @staticmethod
     def matches(fit, category):
-        return fit.is_paid and _may_be_error(category)
+        return fit.is_paid and not fit.is_ignored and _may_be_error(category)
 
 
 def _may_be_error(category):
@@ -82,30 +110,6 @@ def _first_filter(action, category):
     finally:
         if first_filter in filters:
             filters.remove(first_filter)
-
-
-class _Fit:
-    """A fit under way: whether it is paid for, and the warnings that are kept until it is complete."""
-
-    def __init__(self, owner, is_ignored):
-        self.owner = owner
-        self.is_ignored = is_ignored
-        self.is_prepaid = is_prepaid(owner)
-        self.is_paid = False
-        self.kept = {}  # The order matters, and the values do not.
-        self.score = None
-        self.stack = ExitStack()
-        if self.is_prepaid:
-            self.pay()
-
-    def pay(self):
-        if not self.is_paid:
-            self.is_paid = True
-            if not self.is_ignored and any(action == "error" for action, *_ in warnings.filters):
-                self.stack.enter_context(_first_filter("default", _Shown))
-
-
-_current: ContextVar[_Fit | None] = ContextVar("fit", default=None)
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
@@ -141,8 +145,12 @@ def warnings_last(owner: Any):
     is_ignored = outer is not None and outer.is_ignored
     fit = _Fit(owner, is_ignored)
     token = _current.set(fit)
+    may_fail = "error" in [action for action, *_ in warnings.filters]
     try:
-        with suppress_fp_warnings(), fit.stack:
+        with (
+            suppress_fp_warnings(),
+            _first_filter("default", _Shown) if may_fail else nullcontext(),
+        ):
             yield fit
     except BaseException as error:
         for text, category in fit.kept:

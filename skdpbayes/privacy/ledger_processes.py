@@ -1,14 +1,23 @@
 """Which ledgers are active in the processes from which this one descends.
 
-A process in whose ``with`` blocks ledgers are active leaves a mark: a file that is named after the process
-and lists them. Processes that descend from it find it by their ancestors' numbers, if they were started
-before the block, and by an environment variable, if within. Numbers of processes are used again: a mark is
-also named after the time at which its process was started.
+What has to hold, however a process was started (a fork, a new interpreter, a fork server, workers of loky):
 
-Marks are in the folder of temporary files, which cleaners empty, and another process may have another one.
-Where there is /proc, a process therefore holds its mark open until it ends, and others read it there; it
-lists nothing when no block is active. Elsewhere the file itself stays, and is written again if it is missing.
-A process that was named and still runs has a mark in any case: if none can be read, nothing is charged.
+- While a block lasts, no process that descends from the block's may fit past its ledger, whether it was
+  started within the block or before, and whether or not those in between still run. A ledger with a file is
+  charged, one in memory is a refusal. Afterwards all may fit.
+- A forked copy is another process: it is not the ledger's, and neither its leaving a block nor its end ends
+  that of the original. Threads are one process, and blocks may be nested.
+- A process that was killed binds none that is given its number later. What it named while it ran binds nobody
+  once it has ended and left nothing.
+- Neither a cleaner of temporary files nor another folder for them hides a ledger: if what a running process
+  named cannot be read, nothing is charged.
+- Nothing stays when a block ends, but for one open file, and none where there is no /proc.
+
+A process in whose ``with`` blocks ledgers are active leaves a mark: a file that is named after the process
+and the time at which it was started, and lists them. Processes that descend from it find it by their
+ancestors' numbers, if they were started before the block, and by an environment variable, if within. Where
+there is /proc, a process holds its mark open until it ends, and others read it there; it lists nothing when
+no block is active. Elsewhere the file itself stays, and is written again if it is missing.
 """
 
 import atexit
@@ -17,6 +26,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -29,18 +39,20 @@ _PREFIX = "skdpbayes-ledger-"
 
 
 class _Own:
-    """The mark of this process, and its open file; nothing in a forked child."""
+    """The mark of this process, its open file, and this process's ancestors; nothing in a forked child."""
 
     text: str = ""
     file: TextIO | None = None
     started: str | None = None
+    ancestors: dict[int, str] = {}
     lock = threading.RLock()
 
 
 def _after_fork():
     if _Own.file is not None:
         _Own.file.close()
-    _Own.text, _Own.file, _Own.started, _Own.lock = "", None, None, threading.RLock()
+    _Own.text, _Own.file, _Own.started, _Own.ancestors = "", None, None, {}
+    _Own.lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -48,13 +60,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def announce(ledgers):
-    """Leave a mark that lists the ledgers that are active in this process.
-
-    Parameters
-    ----------
-    ledgers : list of dict
-    """
-    mark = _own_mark()
+    """Leave a mark that lists the ledgers, each a dict, that are active in this process."""
+    mark = _mark(*this_process())
     with _Own.lock:
         if not _Own.text:
             atexit.register(_take_away, mark, os.getpid())
@@ -74,22 +81,92 @@ def announced_by_ancestors():
     LedgerOutOfReachError
         If a process in whose block this one was started still runs, and its mark cannot be read.
     """
-    _renew()
-    named = set(map(Path, _marks_around()))
-    marks = named | {_mark(pid, started) for pid, started in _ancestors().items()}
-    own = _own_mark().name
-    ledgers = []
-    for mark in sorted(mark for mark in marks if mark.name != own):
-        texts = _texts(mark)
-        if mark in named and not texts:
-            texts = _texts(mark)  # It may have been replaced between two looks.
-        if mark in named and not texts and _runs(mark):
-            pid, _ = _process_of(mark)
-            raise LedgerOutOfReachError(
-                out_of_reach(f"the mark of process {pid}, which has or had active ledgers, is gone")
-            )
-        ledgers += [ledger for text in texts for ledger in json.loads(text)]
-    return ledgers
+    if _has_to_be_there():
+        with _Own.lock:
+            mark = _mark(*this_process())
+            if _has_to_be_there() and not mark.exists():  # A cleaner took it away.
+                _write(mark)
+    # Ancestors stay the same, and the system takes its time to tell.
+    if os.getppid() not in _Own.ancestors:
+        _Own.ancestors = _find_ancestors()
+    texts: list[str] = []
+    for process in _Own.ancestors.items():
+        # One that ended since may have left its mark.
+        if (seen := _texts(_mark(*process), process[0])) and _runs(*process):
+            texts += seen
+    for path in _marks_around():
+        mark, process = Path(path), _process_of(path)
+        if process == this_process():
+            continue
+        # It may have been replaced between two looks.
+        seen = _texts(mark, process[0]) or _texts(mark, process[0])
+        if not seen and _runs(*process):
+            what = f"the mark of process {process[0]}, which has or had active ledgers, is gone"
+            raise LedgerOutOfReachError(out_of_reach(what))
+        texts += seen
+    return list(chain.from_iterable(map(json.loads, texts)))
+
+
+def this_process():
+    """The number of this process and when it was started, which together no other has."""
+    if _Own.started is None:
+        _Own.started = _kin(os.getpid())[1]
+    return os.getpid(), _Own.started
+
+
+def descends_from(process):
+    """Whether this process descends from another, which still runs, as far as that can be found."""
+    pid, started = process
+    return _find_ancestors().get(pid) == started
+
+
+def out_of_reach(what):
+    """The message about a ledger that this process cannot charge."""
+    return (
+        f"{what}, and cannot be charged from process {os.getpid()}: give the ledger a file, "
+        "PrivacyLedger(..., path=...), fit with n_jobs=1, or in threads, within "
+        'joblib.parallel_config(backend="threading"). Nothing was read.'
+    )
+
+
+def _marks_around():
+    return list(filter(None, os.environ.get(_MARKS, "").split(os.pathsep)))
+
+
+def _mark(pid, started):
+    # Where it is looked for by its name alone, the name must not depend on TMPDIR.
+    by_name = os.name == "posix" and not os.path.isdir(_PROCESSES)
+    return Path("/tmp" if by_name else tempfile.gettempdir(), f"{_PREFIX}{pid}-{started}")
+
+
+def _process_of(path):
+    """The number of the process that left a mark, and when it was started."""
+    pid, _, started = os.path.basename(path).removeprefix(_PREFIX).partition("-")
+    return int(pid), started
+
+
+def _texts(mark, pid):
+    """The text of a mark: that of the file that its process holds open, or else of its name."""
+    texts: list[str] = []
+    folder = f"{_PROCESSES}/{pid}/fd"
+    try:
+        for number in os.listdir(folder):
+            try:
+                target = os.readlink(f"{folder}/{number}")
+                if mark.name in target and mark.name == os.path.basename(
+                    target.removesuffix(" (deleted)")
+                ):
+                    texts.append(Path(folder, number).read_text())
+            except FileNotFoundError:  # Closed since.
+                continue
+    except OSError:  # Of another user, who shows none of its files, or ended.
+        pass
+    try:
+        return texts or [mark.read_text()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise LedgerOutOfReachError(out_of_reach(f"{mark} cannot be read")) from error
 
 
 def _write(mark):
@@ -111,55 +188,12 @@ def _has_to_be_there():
     return bool(_Own.text) and (_Own.file is None or _Own.text != "[]")
 
 
-def _renew():
-    """Write the mark of this process again if a cleaner took it away."""
-    mark = _own_mark()
-    with _Own.lock:
-        if _has_to_be_there() and not mark.exists():
-            _write(mark)
-
-
 def _take_away(mark, pid):
     if os.getpid() == pid:
         mark.unlink(missing_ok=True)
 
 
-def _texts(mark):
-    """The text of a mark: that of the file that its process holds open, or else of its name."""
-    texts = _held_open(mark)
-    if not texts:
-        try:
-            texts = [mark.read_text()]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise LedgerOutOfReachError(out_of_reach(f"{mark} cannot be read")) from error
-    return texts
-
-
-def _held_open(mark):
-    folder = f"{_PROCESSES}/{_process_of(mark)[0]}/fd"
-    texts: list[str] = []
-    try:
-        numbers = os.listdir(folder)
-    except OSError:  # Of another user, or no longer there.
-        return texts
-    name = mark.name
-    for number in numbers:
-        try:
-            target = os.readlink(f"{folder}/{number}")
-            if name in target and os.path.basename(target).removesuffix(" (deleted)") == name:
-                texts.append(Path(folder, number).read_text())
-        except OSError:
-            continue
-    return texts
-
-
-def _marks_around():
-    return [path for path in os.environ.get(_MARKS, "").split(os.pathsep) if path]
-
-
-def _ancestors():
+def _find_ancestors():
     """The processes from which this one descends, as far as can be found, and when they were started.
 
     Each is asked once: what the system tells of a process with many threads takes it half a millisecond.
@@ -176,51 +210,6 @@ def _ancestors():
     return processes
 
 
-def this_process():
-    """The number of this process and when it was started, which together no other has."""
-    if _Own.started is None:
-        _Own.started = _kin(os.getpid())[1]
-    return os.getpid(), _Own.started
-
-
-def descends_from(process):
-    """Whether this process descends from another, which still runs, as far as that can be found."""
-    pid, started = process
-    return _ancestors().get(pid) == started
-
-
-def _own_mark():
-    return _mark(*this_process())
-
-
-def _mark(pid, started):
-    # Where it is looked for by its name alone, the name must not depend on TMPDIR.
-    by_name = os.name == "posix" and not _PROCESSES.is_dir()
-    return Path("/tmp" if by_name else tempfile.gettempdir(), f"{_PREFIX}{pid}-{started}")
-
-
-def _process_of(mark):
-    """The number of the process that left a mark, and when it was started."""
-    pid, _, started = mark.name.removeprefix(_PREFIX).partition("-")
-    return int(pid), started
-
-
-def _runs(mark):
-    """Whether the process that left a mark runs, or might."""
-    pid, started = _process_of(mark)
-    if started:
-        return _kin(pid)[1] == started
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 def _kin(pid):
     """A process's parent and when it started, or 0 and nothing where the system does not tell."""
     try:
@@ -231,10 +220,14 @@ def _kin(pid):
     return (0, "") if has_ended else (int(fields[1]), fields[19].decode())
 
 
-def out_of_reach(what):
-    """The message about a ledger that this process cannot charge."""
-    return (
-        f"{what}, and cannot be charged from process {os.getpid()}: give the ledger a file, "
-        "PrivacyLedger(..., path=...), fit with n_jobs=1, or in threads, within "
-        'joblib.parallel_config(backend="threading"). Nothing was read.'
-    )
+def _runs(pid, started):
+    """Whether a process runs, or might."""
+    if started:
+        return _kin(pid)[1] == started
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True

@@ -160,10 +160,11 @@ def accept_bits_curve(log_odds_range, n_bits):
     return epsilons, _extend(start, log_odds_range, n_bits, _CELLS)
 
 
-RELATIONS = {"replace_one": "REPLACE_ONE", "add_or_remove_one": "ADD_OR_REMOVE_ONE"}
+# Number of records' contributions by which the sums of two neighbours may differ, by the relation.
+RELATIONS = {"replace_one": 2.0, "add_or_remove_one": 1.0}
 _PERSON = "_person"
 # The same for all rows of a person. Costs of one kind are not added to those of another.
-PERSON_RELATIONS = {name + _PERSON: relation for name, relation in RELATIONS.items()}
+PERSON_RELATIONS = {name + _PERSON: name for name in RELATIONS}
 
 
 def between_persons(relation):
@@ -180,7 +181,7 @@ def relation_of(name):
     """Dp-accounting's relation."""
     from dp_accounting import NeighboringRelation
 
-    return NeighboringRelation[{**RELATIONS, **PERSON_RELATIONS}[name]]
+    return NeighboringRelation[between_rows(name).upper()]
 
 
 def _pld():
@@ -192,7 +193,7 @@ def _pld():
 
 def sensitivity_factor(neighboring_relation):
     """Number of records' contributions the sums of two neighbours may differ by: 2 or 1."""
-    return {"replace_one": 2.0, "add_or_remove_one": 1.0}[neighboring_relation]
+    return RELATIONS[neighboring_relation]
 
 
 # A Poisson number beyond what is listed has less than this probability.

@@ -151,7 +151,7 @@ def test_rooms_know_only_what_is_below_them(room, unknown):
 
 def test_mechanisms_know_theory_and_random_numbers_only():
     """Neither estimators nor samplers, tables or ledgers: these ask mechanisms, and pay for them."""
-    charging = {"charge", "ledger", "ledger_file", "ledger_processes", "prepaid"}
+    charging = {"charge", "ledger", "ledger_file", "ledger_processes"}
     for module, other in arrows():
         if room_of(module) == "_mechanisms":
             assert room_of(other) in {"_mechanisms", "privacy", "random"}, f"{module} -> {other}"

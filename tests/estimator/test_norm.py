@@ -17,7 +17,7 @@ from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.prepaid import dominates
+from skdpbayes.privacy.charge import dominates
 from skdpbayes.random import separate_generator
 
 N, D = 3000, 40

@@ -25,8 +25,7 @@ from skdpbayes.model_selection._total_cost import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, SelectedRun
-from skdpbayes.privacy.charge import charge
-from skdpbayes.privacy.prepaid import dominates
+from skdpbayes.privacy.charge import charge, dominates
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
 y = (X[:, 0] > 0).astype(int)

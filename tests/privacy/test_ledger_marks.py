@@ -1,6 +1,7 @@
 """Marks of active ledgers in the folder of temporary files: cleaners, other folders, processes that ended."""
 
 import gc
+import json
 import multiprocessing
 import os
 import signal
@@ -208,6 +209,21 @@ def test_a_mark_of_a_living_process_with_another_start_binds_nobody(folder, monk
         mark = folder / f"skdpbayes-ledger-{os.getppid()}-{start}"
         monkeypatch.setenv("SKDPBAYES_ACTIVE_LEDGERS", str(mark))
         assert attempt().startswith("refused") == is_known
+
+
+@needs_proc
+def test_a_mark_of_an_ancestor_that_was_killed_binds_nobody(folder, monkeypatch):
+    """A process remembers its ancestors."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    ancestors = {pid: ledger_processes._kin(pid)[1] for pid in (os.getppid(), process.pid)}
+    monkeypatch.setattr(ledger_processes._Own, "ancestors", ancestors)
+    started = ancestors[process.pid]
+    ledger = {"place": "a ledger", "file": None, "label": None, "allow_seeds": False}
+    (folder / f"skdpbayes-ledger-{process.pid}-{started}").write_text(json.dumps([ledger]))
+    assert attempt().startswith("refused: a ledger")
+    process.kill()
+    process.communicate()
+    assert attempt() == "charged"
 
 
 @needs_proc

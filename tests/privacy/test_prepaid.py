@@ -22,8 +22,8 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
+from skdpbayes.privacy.charge import dominates
 from skdpbayes.privacy.losses import BoundedRangeDecisions, accept_range
-from skdpbayes.privacy.prepaid import dominates
 
 DELTA = 1e-5
 X = np.random.default_rng(0).uniform(-1, 1, (2000, 4))
