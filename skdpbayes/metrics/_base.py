@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -127,17 +127,57 @@ def called_directly():
     return _scorer.get() is None
 
 
-def spend(plan, random_state, noise=0.0, n_parts=1):
-    """Charge a plan to the active ledgers, and return the generator of its noise.
+@dataclass(frozen=True, eq=False)
+class ScoreRequest:
+    """What a score is asked with, beside its columns: it plans the score, and charges the plan.
 
-    A public number of rows, or of persons, in each of ``n_parts`` that is drowned by ``noise`` is told of
-    before the charge; of a private one, `warn_if_noise_dominates` tells when it is released.
+    Attributes
+    ----------
+    epsilon : float
+    delta : float or None
+    neighboring_relation : str
+        Of rows.
+    groups : array-like or None
+        The person of each row, in memory. If there are any, persons are protected.
+    random_state : None, int, RandomState instance or Generator
+    n_rows : int
     """
-    generator = private_generator(random_state)
-    if plan.replaces:
-        warn_if_noise_dominates(plan, noise, plan.n_samples / n_parts)
-    charge(plan, _scorer.get()).close("completed")  # The release itself takes no time.
-    return generator
+
+    epsilon: float
+    delta: float | None
+    neighboring_relation: str
+    groups: Any
+    random_state: Any
+    n_rows: int
+
+    @cached_property
+    def persons(self):
+        """The index of every row's person, or None if rows are protected."""
+        return None if self.groups is None else number_persons(self.groups, self.n_rows)
+
+    @property
+    def size(self):
+        """The number of rows, or of persons."""
+        return self.n_rows if self.persons is None else count_persons(self.persons)
+
+    def plan(self, name, levels=None, size=None):
+        """The `plan_score` of these rows, or of a smaller ``size``."""
+        relation = self.neighboring_relation
+        relation = relation if self.persons is None else between_persons(relation)
+        size = self.size if size is None else size
+        return plan_score(name, self.epsilon, self.delta, relation, size, levels)
+
+    def spend(self, plan, noise=0.0, n_parts=1):
+        """Charge a plan to the active ledgers, and return the generator of its noise.
+
+        A public number of rows, or of persons, in each of ``n_parts`` that is drowned by ``noise`` is told of
+        before the charge; of a private one, `warn_if_noise_dominates` tells when it is released.
+        """
+        generator = private_generator(self.random_state)
+        if plan.replaces:
+            warn_if_noise_dominates(plan, noise, plan.n_samples / n_parts)
+        charge(plan, _scorer.get()).close("completed")  # The release itself takes no time.
+        return generator
 
 
 def warn_if_noise_dominates(plan, noise, size):
@@ -516,21 +556,6 @@ def columns_and_groups(groups, **columns):
     values = in_memory(*columns.values(), groups)
     refuse_columns_in_other_order(**dict(zip((*columns, "groups"), values, strict=True)))
     return values
-
-
-def person_numbers(groups, n_rows):
-    """The index of every row's person, or None if rows are protected."""
-    return None if groups is None else number_persons(groups, n_rows)
-
-
-def score_relation(neighboring_relation, persons):
-    """The neighbouring relation of a score."""
-    return neighboring_relation if persons is None else between_persons(neighboring_relation)
-
-
-def number_of_persons(n_rows, persons):
-    """The number of rows, or of persons."""
-    return n_rows if persons is None else count_persons(persons)
 
 
 def means_of(shares, persons):

@@ -20,6 +20,7 @@ from ._base import (
     COLUMN,
     LABEL,
     PrivateScore,
+    ScoreRequest,
     agree_in_kind,
     called_directly,
     check_classes,
@@ -30,17 +31,12 @@ from ._base import (
     is_positive,
     label_numbers,
     means_of,
-    number_of_persons,
-    person_numbers,
-    plan_score,
     probability_column,
     probability_table,
     public_labels,
     refuse_fractions_of_labels,
     same_length,
     score_function,
-    score_relation,
-    spend,
     warn_if_noise_dominates,
 )
 
@@ -94,33 +90,28 @@ def checked_bounds(bounds, name="bounds"):
     return low, high
 
 
-def bounded_mean(name, shares, epsilon, delta, relation, groups, random_state, low, high):
-    """Release the mean of ``low + (high - low) * shares``, over rows or over persons."""
-    persons = person_numbers(groups, len(shares))
-    shares, relation = means_of(shares, persons), score_relation(relation, persons)
-    plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
-    units = np.rint(shares * UNIT).astype(np.int64)
-    squares = np.rint(np.square(shares) * UNIT).astype(np.int64)
-    return mean_of(units, UNIT, plan, random_state, low, high, squares)
+def release_mean(name, request, shares, low=0.0, high=1.0, *, is_binary=False):
+    """Plan, charge and release the mean of ``low + (high - low) * shares``, over rows or over persons.
 
-
-def mean_of(units, unit, plan, random_state, low=0.0, high=1.0, squares=None):
-    """Release ``low + (high - low) mean(units) / unit``, with its interval.
-
-    ``squares`` are those of the numbers, in ``UNIT``; without them all numbers are 0 or 1.
+    Binary shares of rows are counted, and their squares, which the interval needs, are not asked for.
     """
-    epsilon = plan.budget.epsilon
-    level, other = (epsilon, None) if squares is None else _levels(epsilon)
-    scale = laplace_scale(unit, level)
-    noise = float(scale) / unit
-    other_scale = scale if squares is None else laplace_scale(UNIT, other)
-    generator, second = spend(plan, random_state, noise), None
-    if squares is not None:
+    is_count = is_binary and request.persons is None
+    epsilon = float(request.epsilon)
+    unit, levels = (1, [epsilon]) if is_count else (UNIT, _levels(epsilon))
+    plan = request.plan(name, levels)
+    scales = [laplace_scale(unit, level) for level in levels]
+    noise = float(scales[0]) / unit
+    generator, second = request.spend(plan, noise), None
+    shares = means_of(shares, request.persons)
+    units = np.rint(shares * unit).astype(np.int64)
+    if not is_count:
+        squares = np.rint(np.square(shares) * UNIT).astype(np.int64)
         # Proposition 40.
-        square = with_noise([squares.sum()], other_scale, generator, epsilon=other)[0]
-        second = square / UNIT, float(other_scale) / UNIT
+        square = with_noise([squares.sum()], scales[1], generator, epsilon=levels[1])[0]
+        second = square / UNIT, float(scales[1]) / UNIT
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
-    sums = with_noise(sums, scale, generator, epsilon=level) / unit  # Proposition 40.
+    # Proposition 40.
+    sums = with_noise(sums, scales[0], generator, epsilon=levels[0]) / unit
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
     if not plan.replaces:
@@ -222,11 +213,8 @@ def dp_accuracy_score(
     if called_directly():  # What a classifier predicts are its labels.
         refuse_fractions_of_labels(true, predicted)
     right = np.asarray(true == predicted, dtype=np.int64)
-    if groups is not None:
-        request = (epsilon, delta, neighboring_relation, groups, random_state)
-        return bounded_mean("accuracy", right, *request, 0.0, 1.0)
-    plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
-    return mean_of(right, 1, plan, random_state)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(true))
+    return release_mean("accuracy", request, right, is_binary=True)
 
 
 @score_function(
@@ -291,8 +279,8 @@ def dp_mean_score(
     values = number_column(values, "values")
     same_length(neighboring_relation, values=values)
     shares = (np.clip(values, low, high) - low) / (high - low)
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("mean", shares, *request, low, high)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean("mean", request, shares, low, high)
 
 
 @score_function(
@@ -369,8 +357,8 @@ def dp_log_loss(
     largest = -math.log(smallest_probability)
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
     shares = np.clip(-np.log(right) / largest, 0.0, 1.0)
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("log loss", shares, *request, 0.0, largest)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean("log loss", request, shares, 0.0, largest)
 
 
 @score_function(
@@ -436,8 +424,8 @@ def dp_brier_score(
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)
     shares = np.square(positive - proba)
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("Brier score", shares, *request, 0.0, 1.0)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean("Brier score", request, shares)
 
 
 # Scores of predicted numbers: squared and absolute errors, R^2, and the deviance of counts.
@@ -445,7 +433,7 @@ def dp_brier_score(
 #     R^2 = 1 - S / T,    S = sum_i min(|y_i - p_i|, E)^2,    T = sum_i u_i^2 - (sum_i u_i)^2 / n
 #
 # with ``y`` and ``p`` moved into public bounds, ``u = y - low``. Errors, and ``u`` and ``u^2``, are
-# bounded, so that means are released as in `bounded_mean`. For ``R^2`` half of epsilon is spent on ``S``, a
+# bounded, so that means are released as in `release_mean`. For ``R^2`` half of epsilon is spent on ``S``, a
 # quarter each on the two sums of ``T``; the interval holds all values ``1 - q`` for which ``S - q T``
 # may be 0.
 
@@ -546,8 +534,8 @@ def dp_mean_squared_error(
             "responses, predictions and bounds by a public number."
         )
     name = "mean squared error"
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean(name, shares**2, *request, 0.0, largest * largest)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean(name, request, shares**2, 0.0, largest * largest)
 
 
 @score_function(**_ERRORS)
@@ -597,8 +585,8 @@ def dp_mean_absolute_error(
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean absolute error"
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean(name, shares, *request, 0.0, largest)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean(name, request, shares, 0.0, largest)
 
 
 @score_function(
@@ -683,8 +671,8 @@ def dp_mean_poisson_deviance(
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)
     shares = np.clip(deviances / largest_deviance, 0.0, 1.0)
-    request = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean("Poisson deviance", shares, *request, 0.0, float(largest_deviance))
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(shares))
+    return release_mean("Poisson deviance", request, shares, 0.0, float(largest_deviance))
 
 
 @score_function(**_ERRORS)
@@ -737,14 +725,13 @@ def dp_r2_score(
     """
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     u, errors, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
-    persons = person_numbers(groups, len(u))
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(u))
     levels = _levels_of_r2(float(epsilon))
-    relation = score_relation(neighboring_relation, persons)
-    plan = plan_score("R^2", epsilon, delta, relation, number_of_persons(len(u), persons), levels)
+    plan = request.plan("R^2", levels)
     scales = [laplace_scale(UNIT, level) for level in levels]
     noise = [float(scale) / UNIT for scale in scales]
-    generator = spend(plan, random_state, noise[0])
-    shares = [means_of(terms, persons) for terms in (errors**2, u, u**2)]
+    generator = request.spend(plan, noise[0])
+    shares = [means_of(terms, request.persons) for terms in (errors**2, u, u**2)]
     units = [np.rint(terms * UNIT).astype(np.int64) for terms in shares]
     of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (UNIT - units[0]).sum()]
     # Proposition 40.

@@ -30,21 +30,17 @@ from ._base import (
     PrivateArray,
     PrivateCurve,
     PrivateScore,
+    ScoreRequest,
     columns_and_groups,
     invert_test,
     is_positive,
     label_numbers,
-    number_of_persons,
     one_row_each,
-    person_numbers,
-    plan_score,
     probability_column,
     public_labels,
     refuse_tables,
     same_length,
     score_function,
-    score_relation,
-    spend,
     warn_if_noise_dominates,
     weights_of,
 )
@@ -129,14 +125,14 @@ def dp_confusion_matrix(
     )
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     n_classes = len(classes)
-    persons = person_numbers(groups, len(true))
-    unit = 1 if persons is None else PERSON_UNIT
-    plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true), persons)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(true))
+    unit = 1 if groups is None else PERSON_UNIT
+    plan = request.plan("confusion matrix", _table_levels(epsilon, neighboring_relation))
     scale = _table_scale(plan, unit)
     noise = float(scale) / unit
-    generator = spend(plan, random_state, noise)
+    generator = request.spend(plan, noise)
     counts = np.zeros((n_classes, n_classes), dtype=np.int64)
-    np.add.at(counts, (true, predicted), 1 if persons is None else weights_of(persons))
+    np.add.at(counts, (true, predicted), 1 if groups is None else weights_of(request.persons))
     counts = with_noise(counts, scale, generator, epsilon=plan.budget.epsilon)  # Proposition 40.
     counts = counts if unit == 1 else counts / unit
     if not plan.replaces:
@@ -225,16 +221,14 @@ def dp_calibration_curve(
     positive = is_positive(y_true, pos_label, y_prob)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)
-    persons = person_numbers(groups, len(proba))
-    plan = _plan_table(
-        "calibration curve", epsilon, delta, neighboring_relation, len(proba), persons
-    )
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(proba))
+    plan = request.plan("calibration curve", _table_levels(epsilon, neighboring_relation))
     scale = _table_scale(plan, PERSON_UNIT)
     noise = float(scale) / PERSON_UNIT
-    generator = spend(plan, random_state, noise, n_bins)
+    generator = request.spend(plan, noise, n_bins)
     cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
     bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
-    weights_of_rows = PERSON_UNIT if persons is None else weights_of(persons)
+    weights_of_rows = PERSON_UNIT if groups is None else weights_of(request.persons)
     above = np.clip(np.rint((proba * n_bins - bins) * weights_of_rows), 0, weights_of_rows).astype(
         np.int64
     )
@@ -254,12 +248,10 @@ def dp_calibration_curve(
     return PrivateCurve(shares, predicted, np.maximum(counts, 0.0))._release(plan, interval_at)
 
 
-def _plan_table(name, epsilon, delta, relation, n_rows, persons):
-    """The plan of a table; increasing and decreasing a count are two mechanisms."""
+def _table_levels(epsilon, relation):
+    """Epsilons of a table's mechanisms: increasing and decreasing a count are two."""
     half = epsilon if math.isinf(epsilon) else round_down(decimal_exact(epsilon) / 2)
-    levels = [half] * 2 if relation == "replace_one" else [epsilon]
-    relation = score_relation(relation, persons)
-    return plan_score(name, epsilon, delta, relation, number_of_persons(n_rows, persons), levels)
+    return [half] * 2 if relation == "replace_one" else [epsilon]
 
 
 def _table_scale(plan, unit):
@@ -391,18 +383,15 @@ def dp_roc_auc_score(
     refuse_tables(y_score, "y_score")
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)
-    persons = person_numbers(groups, len(scores))
-    largest = planned_size(
-        number_of_persons(len(scores), persons), neighboring_relation, public_size
-    )
-    relation = score_relation(neighboring_relation, persons)
-    plan = plan_score("ROC AUC", epsilon, delta, relation, largest)
+    request = ScoreRequest(epsilon, delta, neighboring_relation, groups, random_state, len(scores))
+    largest = planned_size(request.size, neighboring_relation, public_size)
+    plan = request.plan("ROC AUC", size=largest)
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
     epsilon = plan.budget.epsilon
     scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
-    generator = spend(plan, random_state)
-    positive, scores = one_row_each(persons, random_state, positive, scores)
+    generator = request.spend(plan)
+    positive, scores = one_row_each(request.persons, random_state, positive, scores)
     twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     twice = with_noise([twice], scales[0], generator, epsilon=epsilon)[0]  # Proposition 41.
     sizes = [n_positive, n_negative][: 1 if plan.replaces else 2]

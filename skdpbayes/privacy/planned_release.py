@@ -217,6 +217,22 @@ class PlannedRelease:
         def name(self) -> str:
             """The name of what was planned, where `_title` has one."""
 
+    # What reports ask of every plan, and most plans do not have: persons that it protects, most rows of each
+    # of them, and bounds that it learns first.
+    persons: Any = None
+    max_rows: int | None = None
+    bound_release: Any = None
+
+    @property
+    def protects_persons(self) -> bool:
+        """Whether its number of rows is a number of persons."""
+        return False
+
+    @property
+    def proof(self) -> str:
+        """The propositions by which its cost is known."""
+        return ""
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings about the plan, for before it is run."""

@@ -7,25 +7,12 @@ registry of deployments, and ``report["details"]`` numbers and versions.
 
 import hashlib
 import json
-import sys
-from importlib.metadata import version
 from typing import Any, Self
 
-from ..privacy.budget import too_large_delta
 from ..privacy.ledger import PrivacyLedger
-from .account import (
-    Charged,
-    account_of,
-    assumptions_of,
-    cost_fields,
-    finite,
-    steps_of,
-    summary_of,
-)
-from .html import page
-from .layout import report_sections
-from .markdown import text
-from .wording import KINDS_OF_NEIGHBOURS, deployment_of
+from .account import Charged, account_of
+from .render import Markdown, Page, document
+from .wording import SCHEMA, VERSION, record_of
 
 __all__ = ["PrivacyReport", "privacy_report"]
 
@@ -37,8 +24,6 @@ def __dir__():
 # The record of a report, and its forms: JSON, of which Markdown and a page are made.
 
 
-SCHEMA = "skdpbayes-privacy-report"
-VERSION = 1
 _PARTS = {"summary": dict, "steps": list, "assumptions": list, "deployment": dict, "details": dict}
 
 
@@ -118,7 +103,7 @@ class PrivacyReport(dict):
         -------
         text : str
         """
-        return text(self._blocks(title))
+        return self._document(title, Markdown())
 
     def to_html(self, title: str | None = None) -> str:
         """The report as a page that needs no other file, runs no script, and can be printed.
@@ -132,7 +117,7 @@ class PrivacyReport(dict):
         -------
         page : str
         """
-        return page(self._blocks(title))
+        return self._document(title, Page())
 
     @property
     def fingerprint(self) -> str:
@@ -140,11 +125,11 @@ class PrivacyReport(dict):
         plain = json.dumps(self, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(plain.encode()).hexdigest()
 
-    def _blocks(self, title):
+    def _document(self, title, write):
         if not (title is None or isinstance(title, str)):
             raise TypeError(f"title must be a str or None, not a {type(title).__name__}.")
         try:
-            return report_sections(self, title, self.fingerprint)
+            return document(self, title, self.fingerprint, write)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise ValueError(
                 "the report lacks a part, or one has another form: make it again with privacy_report."
@@ -153,9 +138,6 @@ class PrivacyReport(dict):
 
 def _refuse(constant: Any):
     raise ValueError(constant)
-
-
-_LIBRARIES = ("dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
 
 
 def privacy_report(
@@ -224,47 +206,7 @@ def privacy_report(
         raise TypeError(f"ledger must be a PrivacyLedger or None, not a {type(ledger).__name__}.")
     if account.of == "ledger" and ledger is None:
         ledger = obj
-    charged = None if ledger is None else Charged.of(account, ledger)
-    details = _details(account, charged)
+    record = record_of(account, None if ledger is None else Charged.of(account, ledger))
     if audit is not None:
-        details["audit"] = audit.verdict
-    return PrivacyReport(
-        {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "summary": summary_of(account, charged, details["warnings"]),
-            "steps": steps_of(account),
-            "assumptions": assumptions_of(account, charged),
-            "deployment": deployment_of(account),
-            "details": details,
-        }
-    )
-
-
-def _details(account, charged):
-    delta = account.budget.delta
-    return {
-        "of": account.of,
-        "neighboring_relation": account.budget.neighboring_relation,
-        "neighbors": KINDS_OF_NEIGHBOURS[account.budget.neighboring_relation],
-        "budget": {"epsilon": finite(account.budget.epsilon), "delta": delta},
-        "cost": {
-            "epsilon": finite(account.cost.epsilon(delta)),
-            "delta": delta,
-            "zcdp_rho": finite(account.cost.concentrated),
-            **cost_fields(account.cost),
-        },
-        "releases": list(account.releases),
-        "warnings": [
-            *account.warnings,
-            *too_large_delta(account.budget, account.rows or 0),
-            *(charged.warnings if charged else ()),
-        ],
-        "versions": _versions(),
-    }
-
-
-def _versions():
-    # The package may run from its sources, without being installed.
-    version_of_package = sys.modules[__name__.partition(".")[0]].__version__
-    return {"skdpbayes": version_of_package, **{name: version(name) for name in _LIBRARIES}}
+        record["details"]["audit"] = audit.verdict
+    return PrivacyReport(record)

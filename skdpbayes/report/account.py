@@ -1,4 +1,4 @@
-"""What a report is made of: accounts of estimators, plans, ledgers and scores, and their summary.
+"""The account of a fit: what was protected, released, spent and guaranteed, by every step.
 
     total = cost of all steps together,      share of a step = mu_i^2 / sum of mu_j^2,
 
@@ -6,9 +6,10 @@ where ``mu_i`` is that of the Gaussian release with the step's epsilon at the re
 """
 
 import inspect
-import json
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import lru_cache, singledispatch
 from typing import Any, NamedTuple, Self
 
 from sklearn.exceptions import NotFittedError
@@ -17,12 +18,10 @@ from ..privacy.budget import Budget, largest_epsilon, round_down_epsilon
 from ..privacy.conversions import TooSmallBudget, gaussian_mu
 from ..privacy.cost import PrivacyCost
 from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
-from ..privacy.ledger_file import cost_to_text
-from ..privacy.losses import PERSON_RELATIONS, between_rows
-from ..privacy.planned_release import StepDisclosure, refuse_changed
-from ..privacy.units import row_relation_and_distance
+from ..privacy.losses import PERSON_RELATIONS
+from ..privacy.planned_release import PlannedRelease, StepDisclosure, refuse_changed
 from ..random import has_seeds
-from .wording import UNITS, UNPROTECTED, assumptions, mechanisms, trusted
+from ..samplers.plan import Plan
 
 _KNOWN_PACKAGES = ("skdpbayes.", "sklearn.")
 
@@ -113,21 +112,34 @@ class Account(NamedTuple):
     proof: str = ""
     may_have_changed: bool = False
 
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation of what is protected."""
+        return self.budget.neighboring_relation
+
+    @property
+    def protects_persons(self) -> bool:
+        """Whether persons are protected, and not rows."""
+        return self.relation in PERSON_RELATIONS
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of everything together, at the report's delta."""
+        return self.cost.epsilon(self.budget.delta)
+
 
 def account_of(obj: Any) -> Account:
     """The account of an object; raises an error that says what has none."""
     refuse_changed(obj)
     if hasattr(obj, "_privacy_account"):
         return obj._privacy_account()
-    for kind, make in _KINDS.items():
-        if isinstance(obj, kind):
-            return make(obj)
-    if isinstance(obj, PrivacyLedger):
-        return _of_ledger(obj)
+    return _account(obj)
+
+
+@singledispatch
+def _account(obj):
     if hasattr(obj, "plan_"):
         return of_estimator(obj)
-    if hasattr(obj, "cost") and hasattr(obj, "budget"):
-        return plan_account(obj)
     if hasattr(obj, "privacy_plan"):
         raise NotFittedError(
             f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
@@ -139,13 +151,9 @@ def account_of(obj: Any) -> Account:
     )
 
 
-# Classes of other packages, and what makes their accounts.
-_KINDS: dict[type, Any] = {}
-
-
-def register(kind: type, make: Any) -> None:
+def register(kind: type, make: Callable[[Any], Account]) -> None:
     """Let objects of another package's class have reports."""
-    _KINDS[kind] = make
+    _account.register(kind, make)
 
 
 def of_estimator(estimator: Any, of: str = "estimator") -> Account:
@@ -154,13 +162,13 @@ def of_estimator(estimator: Any, of: str = "estimator") -> Account:
     unprotected: tuple[str, ...] = ()
     if takes_labels_from_rows(estimator):
         unprotected = ("The set of labels, which was taken from the data (classes=None)",)
-    release = {"estimator": type(estimator).__name__, **release_of(plan)}
-    step = step_of(estimator, plan.cost, rows=getattr(plan, "n_samples", None))
-    account = plan_account(plan, of)._replace(
-        releases=(release,),
+    account = plan_account(plan, of)
+    name, (release,) = type(estimator).__name__, account.releases
+    account = account._replace(
+        releases=({"estimator": name, **release},),
         unprotected=unprotected,
-        name=type(estimator).__name__,
-        steps=(step,),
+        name=name,
+        steps=(step_of(estimator, plan.cost, rows=account.rows),),
     )
     return with_seeds(account, estimator)
 
@@ -176,57 +184,55 @@ def with_seeds(account: Account, estimator: Any) -> Account:
     return account._replace(seeds=True, warnings=(warning, *account.warnings))
 
 
+@_account.register(PlannedRelease)
 def plan_account(plan: Any, of: str = "plan") -> Account:
     """The account of a plan."""
-    asked, name = asked_for(plan), getattr(plan, "name", type(plan).__name__)
-    persons = getattr(plan, "persons", None)
+    name, proof, rows = str(plan.name), proof_of(plan), plan.n_samples
     step = Step(
-        str(name),
+        name,
         type(plan).__name__,
         "charged",
         cost=plan.cost,
-        about=StepDisclosure(proof=proof_of(plan)),
-        rows=getattr(plan, "n_samples", None),
+        about=StepDisclosure(proof=proof),
+        rows=rows,
     )
     return Account(
         of,
         plan.cost,
-        asked,
+        plan.requested_budget,
         (release_of(plan),),
-        name=str(name),
+        name=name,
         steps=(step,),
-        rows=getattr(plan, "n_samples", None),
-        counts="persons" if getattr(plan, "protects_persons", False) else "rows",
-        max_rows=getattr(plan if persons is None else persons, "max_rows", None),
-        proof=proof_of(plan),
+        rows=rows,
+        counts="persons" if plan.protects_persons else "rows",
+        max_rows=plan.max_rows if plan.persons is None else plan.persons.max_rows,
+        proof=proof,
     )
 
 
-def asked_for(plan: Any) -> Budget:
+def asked_for(plan: PlannedRelease) -> Budget:
     """A plan's budget; that for persons, if it protects them."""
-    return getattr(plan, "requested_budget", plan.budget)
+    return plan.requested_budget
 
 
 def release_of(plan: Any) -> dict[str, Any]:
     """The releases of a plan, JSON-ready."""
-    text: dict[str, str] = plan.summary() if hasattr(plan, "summary") else {}
-    if not text and hasattr(plan, "_lines"):
-        text = dict(plan._lines())
+    # What the whole plan of a sampler prints beside its summary depends on the machine.
+    text = plan.summary() if isinstance(plan, Plan) else dict(plan._lines())
     return {
-        "sampler": getattr(plan, "name", type(plan).__name__),
+        "sampler": plan.name,
         "epsilon": finite(plan.cost.epsilon(plan.budget.delta)),
         "cost": cost_fields(plan.cost),
-        "plan": dict(text),
+        "plan": text,
     }
 
 
 def proof_of(plan: Any) -> str:
     """The propositions by which a plan's cost is known, as far as it says."""
-    sampler = getattr(plan, "sampler", None)
-    parts = [getattr(plan, "proof", "") or getattr(sampler, "proof", "")]
-    if getattr(plan, "bound_release", None) is not None:
+    parts = [plan.proof]
+    if plan.bound_release is not None:
         parts.append("Propositions 50 and 62 for learnt bounds")
-    if getattr(plan, "persons", None) is not None:
+    if plan.persons is not None:
         parts.append("Propositions 60 and 72 for persons")
     return "; ".join(filter(None, parts))
 
@@ -262,6 +268,7 @@ def takes_labels_from_rows(estimator: Any) -> bool:
     return hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None
 
 
+@_account.register(PrivacyLedger)
 def _of_ledger(ledger):
     records = ledger.records()
     releases = tuple(_plain({**row, "cost": cost_fields(row["cost"])}) for row in records)
@@ -326,7 +333,7 @@ def epsilon_of(step: Step, delta: float) -> float:
 
 def cost_fields(cost: PrivacyCost) -> dict[str, Any]:
     """All numbers of a cost, JSON-ready."""
-    return _plain(json.loads(cost_to_text(cost)))
+    return _plain(asdict(cost))
 
 
 def _plain(value):
@@ -340,36 +347,6 @@ def _plain(value):
 def finite(number: float) -> float | None:
     """A number, or None if it is not finite."""
     return float(number) if math.isfinite(number) else None
-
-
-# What is protected, against whom, what is spent and left, and what is to be signed; all JSON-ready.
-#
-#     odds after a release <= exp(epsilon) * odds before,        p -> p e^epsilon / (1 - p + p e^epsilon)
-#
-# for any guess about a row, apart from events whose probability delta bounds.
-
-
-# What somebody may have believed before.
-_GUESSES = (0.01, 0.1, 0.5)
-_GUESSED = {
-    "replace_one": "what a row says",
-    "add_or_remove_one": "whether a row is in the table",
-    "replace_one_person": "what a person's rows say",
-    "add_or_remove_one_person": "whether a person is in the table",
-}
-_HOW = {
-    "rows": {
-        "replace_one": "public: neighbouring tables have the same number of rows",
-        "add_or_remove_one": "declared as public_size; how many rows there are stays private",
-        "replace_one_person": "planned for; the number of persons is public, that of rows is not",
-        "add_or_remove_one_person": "declared as public_size; how many rows there are stays private",
-    },
-    "persons": {
-        "replace_one_person": "public: neighbouring tables have the same number of persons",
-        "add_or_remove_one_person": "expected; how many persons there are stays private",
-    },
-}
-_STAGES = {"plan": "planned", "ledger": "everything charged so far"}
 
 
 class Charged(NamedTuple):
@@ -395,10 +372,10 @@ class Charged(NamedTuple):
     def of(cls, account, ledger) -> Self:
         """Look into a ledger."""
         records, spent, budget = ledger.records(), ledger.spent, ledger.budget
-        epsilon_left = largest_epsilon(budget, spent)
         has_it = None
         if account.of != "ledger":
             has_it = any(row["cost"] == account.cost for row in records)
+        epsilon_left = largest_epsilon(budget, spent)
         return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it)
 
     @property
@@ -422,124 +399,3 @@ class Charged(NamedTuple):
             "releases": self.releases,
             "has_this_cost": self.has_it,
         }
-
-
-def summary_of(account, charged, warnings):
-    """The summary, which is read first."""
-    budget = account.budget
-    relation, delta = budget.neighboring_relation, budget.delta
-    epsilon = account.cost.epsilon(delta)
-    return {
-        "of": account.of,
-        "name": account.name or account.of,
-        "stage": _STAGES.get(account.of, "released"),
-        "verdict": _verdict(account, epsilon, warnings),
-        "protected": {
-            "unit": "person" if relation in PERSON_RELATIONS else "row",
-            "neighboring_relation": relation,
-            "statement": UNITS[relation],
-            "max_rows_per_person": account.max_rows,
-            "rows": _rows(account),
-            "not_protected": [UNPROTECTED[relation], *account.unprotected],
-        },
-        "adversaries": trusted(account),
-        "spent": {
-            "epsilon": finite(epsilon),
-            "delta": delta,
-            "odds_factor": _factor(epsilon),
-            "guess": _GUESSED[relation],
-            "beliefs": [
-                {"before": p, "at_most_after": _belief(p, epsilon)}
-                for p in (_GUESSES if math.isfinite(epsilon) else ())
-            ],
-            "mechanisms": mechanisms(account.cost),
-            "proof": account.proof,
-        },
-        "ceiling": {"epsilon": finite(budget.epsilon), "delta": delta},
-        "ledger": None if charged is None else charged.as_json(),
-    }
-
-
-def _verdict(account, epsilon, warnings):
-    """Whether a guarantee is claimed: "none", "weakened", or "if_signed"."""
-    if math.isinf(epsilon):
-        return "none"
-    unproven = any(step.role == "unproven" for step in account.steps)
-    return "weakened" if warnings or unproven or account.seeds else "if_signed"
-
-
-def _rows(account):
-    relation = account.budget.neighboring_relation
-    if account.rows is None:
-        return None
-    several = (account.max_rows or 1) > 1
-    number, how = int(account.rows), _HOW[account.counts][relation]
-    at_most = account.counts == "rows" and relation == "replace_one_person" and several
-    return {"number": number, "counts": account.counts, "at_most": at_most, "how": how}
-
-
-def _factor(epsilon):
-    return math.exp(epsilon) if epsilon < 700 else None
-
-
-def _belief(before, epsilon):
-    return 1.0 / (1.0 + (1.0 - before) / before * math.exp(-epsilon))
-
-
-def steps_of(account):
-    """Every step, or every charge."""
-    delta = account.budget.delta
-    if not account.steps:
-        return [_bare(release) for release in account.releases]
-    return [
-        {
-            "name": str(step.name),
-            "kind": step.kind,
-            "role": step.role,
-            "does": step.does,
-            "share": share,
-            "epsilon": finite(epsilon_of(step, delta)),
-            "delta": delta,
-            "columns": _columns(step.columns),
-            "rows": None if step.rows is None else int(step.rows),
-            "bounds": [
-                {
-                    "what": fact.what,
-                    "column": fact.column,
-                    "value": fact.value,
-                    "source": fact.source,
-                }
-                for fact in step.about.facts
-            ],
-            "mechanism": "" if step.cost is None or step.cost.is_zero else mechanisms(step.cost),
-            "proof": step.about.proof,
-            "note": step.note,
-        }
-        for step, share in zip(account.steps, shares(account), strict=True)
-    ]
-
-
-def _bare(release):
-    """The account of a release by its name alone."""
-    name = str(release.get("estimator") or release.get("sampler") or "a release")
-    return {
-        **{"name": name, "kind": name, "role": "charged", "does": "", "share": None},
-        **{"epsilon": release.get("epsilon"), "delta": None, "columns": None, "rows": None},
-        **{"bounds": [], "mechanism": "", "proof": "", "note": ""},
-    }
-
-
-def _columns(columns):
-    if columns is None:
-        return None
-    if isinstance(columns, tuple):
-        return {"number": len(columns), "names": list(columns)}
-    return {"number": int(columns), "names": None}
-
-
-def assumptions_of(account, charged):
-    """The assumptions of the guarantee, each with an ``id`` that stays."""
-    relation = account.budget.neighboring_relation
-    limit = account.max_rows
-    changes = limit is not None and row_relation_and_distance(between_rows(relation), limit)[1] > 1
-    return assumptions(account, charged, persons_have_rows=changes)

@@ -1,17 +1,147 @@
-"""What a guarantee rests on beside the theorems, and the fields of a registry of deployments.
+"""The record of a report: an account in words and numbers, JSON-ready.
 
-An assumption is "to_sign" if no program can know it, "checked" if this one did, and "failed" if it does not
-hold as far as the program can see.
+    account, ledger -> summary, steps, assumptions, deployment, details
+
+    odds after a release <= exp(epsilon) * odds before,        p -> p e^epsilon / (1 - p + p e^epsilon)
+
+for any guess about a row, apart from events whose probability delta bounds. An assumption is "to_sign" if
+no program can know it, "checked" if this one did, and "failed" if it does not hold as far as it can see.
 """
 
 import math
+import sys
+from importlib.metadata import version
 
-from ..privacy.losses import PERSON_RELATIONS
+from ..privacy.budget import too_large_delta
+from ..privacy.losses import between_rows
+from ..privacy.units import row_relation_and_distance
+from .account import cost_fields, epsilon_of, finite, shares
+
+SCHEMA = "skdpbayes-privacy-report"
+VERSION = 1
 
 
-def trusted(account):
+def record_of(account, charged):
+    """The record of an `Account`, and of the ledger beside it, if there is one."""
+    details = _details(account, charged)
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "summary": _summary(account, charged, details["warnings"]),
+        "steps": _steps(account),
+        "assumptions": [
+            {"id": name, "statement": statement, "status": status}
+            for name, statement, status in _assumptions(account, charged)
+        ],
+        "deployment": _deployment(account),
+        "details": details,
+    }
+
+
+# The summary, which is read first: what is protected, against whom, what is spent and left.
+
+
+# What somebody may have believed before.
+_PRIOR_GUESSES = (0.01, 0.1, 0.5)
+_GUESSED = {
+    "replace_one": "what a row says",
+    "add_or_remove_one": "whether a row is in the table",
+    "replace_one_person": "what a person's rows say",
+    "add_or_remove_one_person": "whether a person is in the table",
+}
+_HOW = {
+    "rows": {
+        "replace_one": "public: neighbouring tables have the same number of rows",
+        "add_or_remove_one": "declared as public_size; how many rows there are stays private",
+        "replace_one_person": "planned for; the number of persons is public, that of rows is not",
+        "add_or_remove_one_person": "declared as public_size; how many rows there are stays private",
+    },
+    "persons": {
+        "replace_one_person": "public: neighbouring tables have the same number of persons",
+        "add_or_remove_one_person": "expected; how many persons there are stays private",
+    },
+}
+_STAGES = {"plan": "planned", "ledger": "everything charged so far"}
+_UNITS = {
+    "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row. "
+    "A person with one row is protected as that row.",
+    "add_or_remove_one": "Two tables are neighbours if one has one row in addition to those of the other. "
+    "A person with one row is protected as that row.",
+    "replace_one_person": "Two tables are neighbours if they have the same number of persons and differ in "
+    "all rows of one, however many.",
+    "add_or_remove_one_person": "Two tables are neighbours if one has all rows of one person in "
+    "addition to those of the other.",
+}
+_UNPROTECTED = {
+    "replace_one": "The number of rows, the number of columns and their names",
+    "add_or_remove_one": "The declared public size, the number of columns and their names",
+    "replace_one_person": "The number of persons, the number of columns and their names",
+    "add_or_remove_one_person": "The declared public size, the number of columns and their names",
+}
+
+
+def _summary(account, charged, warnings):
+    relation, delta, epsilon = account.relation, account.budget.delta, account.epsilon
+    return {
+        "of": account.of,
+        "name": account.name or account.of,
+        "stage": _STAGES.get(account.of, "released"),
+        "verdict": _verdict(account, warnings),
+        "protected": {
+            "unit": "person" if account.protects_persons else "row",
+            "neighboring_relation": relation,
+            "statement": _UNITS[relation],
+            "max_rows_per_person": account.max_rows,
+            "rows": _rows(account),
+            "not_protected": [_UNPROTECTED[relation], *account.unprotected],
+        },
+        "adversaries": _adversaries(account),
+        "spent": {
+            "epsilon": finite(epsilon),
+            "delta": delta,
+            "odds_factor": _factor(epsilon),
+            "guess": _GUESSED[relation],
+            "beliefs": [
+                {"before": p, "at_most_after": _belief(p, epsilon)}
+                for p in (_PRIOR_GUESSES if math.isfinite(epsilon) else ())
+            ],
+            "mechanisms": _mechanisms(account.cost),
+            "proof": account.proof,
+        },
+        "ceiling": {"epsilon": finite(account.budget.epsilon), "delta": delta},
+        "ledger": None if charged is None else charged.as_json(),
+    }
+
+
+def _verdict(account, warnings):
+    """Whether a guarantee is claimed: "none", "weakened", or "if_signed"."""
+    if math.isinf(account.epsilon):
+        return "none"
+    unproven = any(step.role == "unproven" for step in account.steps)
+    return "weakened" if warnings or unproven or account.seeds else "if_signed"
+
+
+def _rows(account):
+    relation = account.relation
+    if account.rows is None:
+        return None
+    several = (account.max_rows or 1) > 1
+    number, how = int(account.rows), _HOW[account.counts][relation]
+    at_most = account.counts == "rows" and relation == "replace_one_person" and several
+    return {"number": number, "counts": account.counts, "at_most": at_most, "how": how}
+
+
+def _factor(epsilon):
+    return math.exp(epsilon) if epsilon < 700 else None
+
+
+def _belief(before, epsilon):
+    return 1.0 / (1.0 + (1.0 - before) / before * math.exp(-epsilon))
+
+
+def _adversaries(account):
     """Against whom the guarantee is, and against whom it is not."""
-    persons = account.budget.neighboring_relation in PERSON_RELATIONS
+    persons = account.protects_persons
     against = [
         "Anyone who sees everything that was released: the model, its draws and predictions, and all bounds "
         "and categories that were learnt.",
@@ -33,93 +163,142 @@ def trusted(account):
     return {"against": against, "not_against": not_against}
 
 
-def assumptions(account, charged, persons_have_rows):
-    """The assumptions, a list of {"id", "statement", "status"}."""
-    statements = [
-        *_of_rows(account, persons_have_rows),
-        *_of_steps(account),
-        *_of_randomness(account),
-        *_of_books(account, charged),
-        _one(
-            "rows_are_not_chosen_by_rows",
-            "Rows were not selected, repeated, weighted or changed by what other rows hold before they "
-            "reached the program.",
-        ),
-        _one(
-            "nobody_looked",
-            "Nobody chose columns, options or bounds after looking at these rows, or at anything computed "
-            "from them without noise.",
-        ),
-        _one(
-            "access",
-            "Whoever could see the table or the running program was allowed to.",
-        ),
-    ]
-    return statements
-
-
-def _one(name, statement, status="to_sign"):
-    return {"id": name, "statement": statement, "status": status}
-
-
-def _of_rows(account, persons_have_rows):
-    if account.budget.neighboring_relation in PERSON_RELATIONS:
-        fits = " in a fit" if account.counts == "persons" else ""
-        several = (
-            f", of which at most {account.max_rows:,} are used{fits}" if persons_have_rows else ""
-        )
-        statement = f"The groups that were given say which rows belong to one person{several}."
-        return [_one("groups_are_persons", statement)]
+def _steps(account):
+    """Every step, or every charge."""
+    delta = account.budget.delta
+    if not account.steps:
+        return [_bare(release) for release in account.releases]
     return [
-        _one(
-            "a_row_is_a_person",
-            "Each person has one row. (If not, a person with k rows is protected less, roughly as if epsilon "
-            "were k times as large.)",
-        )
+        {
+            "name": str(step.name),
+            "kind": step.kind,
+            "role": step.role,
+            "does": step.does,
+            "share": share,
+            "epsilon": finite(epsilon_of(step, delta)),
+            "delta": delta,
+            "columns": _columns(step.columns),
+            "rows": None if step.rows is None else int(step.rows),
+            "bounds": [
+                {
+                    "what": fact.what,
+                    "column": fact.column,
+                    "value": fact.value,
+                    "source": fact.source,
+                }
+                for fact in step.about.facts
+            ],
+            "mechanism": "" if step.cost is None or step.cost.is_zero else _mechanisms(step.cost),
+            "proof": step.about.proof,
+            "note": step.note,
+        }
+        for step, share in zip(account.steps, shares(account), strict=True)
     ]
 
 
-def _of_steps(account):
+def _bare(release):
+    """The account of a release by its name alone."""
+    name = str(release.get("estimator") or release.get("sampler") or "a release")
+    return {
+        **{"name": name, "kind": name, "role": "charged", "does": "", "share": None},
+        **{"epsilon": release.get("epsilon"), "delta": None, "columns": None, "rows": None},
+        **{"bounds": [], "mechanism": "", "proof": "", "note": ""},
+    }
+
+
+def _columns(columns):
+    if columns is None:
+        return None
+    if isinstance(columns, tuple):
+        return {"number": len(columns), "names": list(columns)}
+    return {"number": int(columns), "names": None}
+
+
+# Assumptions of the guarantee: (an id that stays, statement, status).
+
+
+def _assumptions(account, charged):
+    yield _privacy_unit(account)
+    yield from _public_numbers(account)
+    yield from _steps_without_noise(account)
+    if account.relation.startswith("add"):
+        yield "public_size", "The size that was declared is not computed from the table.", "to_sign"
+    yield _randomness(account)
+    yield from _other_releases(account, charged)
+    yield (
+        "rows_are_not_chosen_by_rows",
+        "Rows were not selected, repeated, weighted or changed by what other rows hold before they "
+        "reached the program.",
+        "to_sign",
+    )
+    yield (
+        "nobody_looked",
+        "Nobody chose columns, options or bounds after looking at these rows, or at anything computed "
+        "from them without noise.",
+        "to_sign",
+    )
+    yield "access", "Whoever could see the table or the running program was allowed to.", "to_sign"
+
+
+def _privacy_unit(account):
+    if account.protects_persons:
+        limit, several = account.max_rows, ""
+        if limit and row_relation_and_distance(between_rows(account.relation), limit)[1] > 1:
+            fits = " in a fit" if account.counts == "persons" else ""
+            several = f", of which at most {limit:,} are used{fits}"
+        statement = f"The groups that were given say which rows belong to one person{several}."
+        return "groups_are_persons", statement, "to_sign"
+    return (
+        "a_row_is_a_person",
+        "Each person has one row. (If not, a person with k rows is protected less, roughly as if epsilon "
+        "were k times as large.)",
+        "to_sign",
+    )
+
+
+def _public_numbers(account):
     sources = {fact.source for step in account.steps for fact in step.about.facts}
     if account.of in ("ledger", "score") or not account.steps or "declared" in sources:
-        yield _one(
+        yield (
             "declared_is_public",
             "What is marked as declared (bounds, categories, labels, sizes) follows from what the columns "
             "mean, and was not taken from these rows.",
+            "to_sign",
         )
     if "labels" in sources:
-        yield _one(
+        yield (
             "labels_are_public",
             "The set of labels was read off the table without noise; it is public knowledge that each of "
             "them occurs.",
+            "to_sign",
         )
+
+
+def _steps_without_noise(account):
     if account.may_have_changed:
-        yield _one(
+        yield (
             "parameters_are_those_of_the_fit",
             "No parameter of a step of another package was set after the fit.",
+            "to_sign",
         )
     for step in account.steps:
         if step.role == "vouched":
-            yield _one(
+            yield (
                 "vouched_steps",
                 f"The step {step.name} ({step.kind}) has learnt nothing from these rows, and transforms each "
                 "row by itself.",
+                "to_sign",
             )
         if step.role == "unproven":
-            yield _one(
+            yield (
                 "unproven_steps",
                 f"The step {step.name} ({step.kind}) may have learnt from the rows without noise, which the "
                 "numbers of this report do not cover.",
                 "failed",
             )
-    if account.budget.neighboring_relation.startswith("add"):
-        yield _one(
-            "public_size",
-            "The size that was declared is not computed from the table.",
-        )
 
 
-def _of_randomness(account):
+def _randomness(account):
     statement = (
         "The noise was drawn from the operating system's randomness, and from no known seed."
     )
@@ -127,33 +306,32 @@ def _of_randomness(account):
         statement = (
             "The noise will be drawn from the operating system's randomness, without a seed."
         )
-    status = {None: "to_sign", False: "checked", True: "failed"}[account.seeds]
-    return [_one("no_seed", statement, status)]
+    return "no_seed", statement, {None: "to_sign", False: "checked", True: "failed"}[account.seeds]
 
 
-def _of_books(account, charged):
+def _other_releases(account, charged):
     if charged is None:
-        yield _one(
+        yield (
             "all_releases",
             "This is everything that was ever released about these people; or their other releases are "
             "added to it elsewhere.",
+            "to_sign",
         )
     else:
-        yield _one(
+        yield (
             "all_releases",
             "Everything that was ever released about these people is in the ledger, and no older copy of the "
             "ledger was put in its place.",
+            "to_sign",
         )
-    if charged is not None and charged.has_it is not None:
-        yield _one(
-            "charged",
-            "The ledger has a charge of this cost.",
-            "checked" if charged.has_it else "failed",
-        )
+        if charged.has_it is not None:
+            status = "checked" if charged.has_it else "failed"
+            yield "charged", "The ledger has a charge of this cost.", status
     if account.of == "ledger" and len(account.releases) > 1 and not account.cost.is_gaussian:
-        yield _one(
+        yield (
             "plans_were_fixed",
             "No release was planned by looking at earlier ones. (Some costs add up only then.)",
+            "to_sign",
         )
 
 
@@ -164,27 +342,11 @@ def _of_books(account, charged):
 # neighbours, and the model of trust (central: who fits sees the rows) are terms of NIST SP 800-226.
 
 
-UNITS = {
-    "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row. "
-    "A person with one row is protected as that row.",
-    "add_or_remove_one": "Two tables are neighbours if one has one row in addition to those of the other. "
-    "A person with one row is protected as that row.",
-    "replace_one_person": "Two tables are neighbours if they have the same number of persons and differ in "
-    "all rows of one, however many.",
-    "add_or_remove_one_person": "Two tables are neighbours if one has all rows of one person in "
-    "addition to those of the other.",
-}
-KINDS_OF_NEIGHBOURS = {
+_KINDS_OF_NEIGHBOURS = {
     "replace_one": "bounded",
     "add_or_remove_one": "unbounded",
     "replace_one_person": "bounded",
     "add_or_remove_one_person": "unbounded",
-}
-UNPROTECTED = {
-    "replace_one": "The number of rows, the number of columns and their names",
-    "add_or_remove_one": "The declared public size, the number of columns and their names",
-    "replace_one_person": "The number of persons, the number of columns and their names",
-    "add_or_remove_one_person": "The declared public size, the number of columns and their names",
 }
 _MECHANISMS = {
     "mu": "Gaussian mechanism",
@@ -204,10 +366,9 @@ _MEASURES = (
 )
 
 
-def deployment_of(account):
-    """The fields of the registry."""
-    relation = account.budget.neighboring_relation
-    unprotected = (UNPROTECTED[relation], *account.unprotected)
+def _deployment(account):
+    relation = account.relation
+    unprotected = (_UNPROTECTED[relation], *account.unprotected)
     many = len(account.releases) != 1
     return {
         "dp_variant": {
@@ -215,8 +376,8 @@ def deployment_of(account):
             "unprotected_quantities": ". ".join(unprotected) + ".",
         },
         "privacy_loss": {
-            "privacy_unit": "User-level" if relation in PERSON_RELATIONS else "Record-level",
-            "privacy_unit_details": UNITS[relation],
+            "privacy_unit": "User-level" if account.protects_persons else "Record-level",
+            "privacy_unit_details": _UNITS[relation],
             "privacy_parameters": _parameters(account),
             "privacy_parameters_details": _ceiling(account),
         },
@@ -226,22 +387,21 @@ def deployment_of(account):
             "access_type": "Non-interactive",
         },
         "accounting": {
-            "composition": composition(account),
+            "composition": _composition(account),
             "post_processing": "Predictions and summaries are computed from what was released, at no cost.",
         },
-        "implementation": {"mechanisms": f"{mechanisms(account.cost)}. {_MEASURES}"},
+        "implementation": {"mechanisms": f"{_mechanisms(account.cost)}. {_MEASURES}"},
     }
 
 
 def _variant(account):
-    if math.isinf(account.cost.epsilon(account.budget.delta)):
+    if math.isinf(account.epsilon):
         return "Custom"
     return "Approximate DP" if account.budget.delta > 0 else "Pure DP"
 
 
 def _parameters(account):
-    delta = account.budget.delta
-    epsilon = account.cost.epsilon(delta)
+    epsilon, delta = account.epsilon, account.budget.delta
     if math.isinf(epsilon):
         return {}
     return {"epsilon": epsilon, "delta": delta} if delta > 0 else {"epsilon": epsilon}
@@ -249,7 +409,7 @@ def _parameters(account):
 
 def _ceiling(account):
     epsilon, delta, _ = account.budget
-    if math.isinf(account.cost.epsilon(delta)):
+    if math.isinf(account.epsilon):
         return "None: at this delta there is no finite epsilon."
     spent = "will be spent" if account.of == "plan" else "is spent"
     if math.isinf(epsilon):
@@ -257,7 +417,7 @@ def _ceiling(account):
     return f"That {spent}; the ceiling is epsilon = {epsilon:g} at delta = {delta:g}."
 
 
-def composition(account):
+def _composition(account):
     """The way in which costs were composed."""
     if account.cost.is_gaussian:
         how = "Gaussian differential privacy, mu = sqrt(sum of mu_i^2), converted exactly"
@@ -269,7 +429,42 @@ def composition(account):
     return f"Sequential: {how}.{_FIXED if many else ''}"
 
 
-def mechanisms(cost):
+def _mechanisms(cost):
     """The kinds of mechanisms that a cost is made of."""
     used = [text for name, text in _MECHANISMS.items() if getattr(cost, name)]
     return "; ".join(used) or "None so far"
+
+
+# Numbers, and versions of what computed them.
+
+
+_LIBRARIES = ("dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
+
+
+def _details(account, charged):
+    delta = account.budget.delta
+    return {
+        "of": account.of,
+        "neighboring_relation": account.relation,
+        "neighbors": _KINDS_OF_NEIGHBOURS[account.relation],
+        "budget": {"epsilon": finite(account.budget.epsilon), "delta": delta},
+        "cost": {
+            "epsilon": finite(account.epsilon),
+            "delta": delta,
+            "zcdp_rho": finite(account.cost.concentrated),
+            **cost_fields(account.cost),
+        },
+        "releases": list(account.releases),
+        "warnings": [
+            *account.warnings,
+            *too_large_delta(account.budget, account.rows or 0),
+            *(charged.warnings if charged else ()),
+        ],
+        "versions": _versions(),
+    }
+
+
+def _versions():
+    # The package may run from its sources, without being installed.
+    version_of_package = sys.modules[__name__.partition(".")[0]].__version__
+    return {"skdpbayes": version_of_package, **{name: version(name) for name in _LIBRARIES}}

@@ -163,6 +163,11 @@ class Plan(PlannedRelease):
         return self.sampler.name
 
     @property
+    def proof(self) -> str:
+        """The propositions by which its cost is known."""
+        return self.sampler.proof
+
+    @property
     def n_parameters(self) -> int:
         """Length of a draw."""
         return self.bounds.n_parameters

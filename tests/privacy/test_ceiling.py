@@ -8,7 +8,7 @@ import pytest
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator import fit
 from skdpbayes.exceptions import BudgetExceededError
-from skdpbayes.metrics import _scores, dp_accuracy_score
+from skdpbayes.metrics import _base, dp_accuracy_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.models import Logistic
 from skdpbayes.models.linear import linear_bounds, make_linear
@@ -107,7 +107,7 @@ def twice(made):
 
 
 def test_so_are_scores_searches_pipelines_and_preprocessing(monkeypatch):
-    monkeypatch.setattr(_scores, "plan_score", twice(_scores.plan_score))
+    monkeypatch.setattr(_base, "plan_score", twice(_base.plan_score))
     refused(lambda: dp_accuracy_score(LABELS, LABELS, epsilon=1.0))
     for kind in (DPQuantileScaler, DPImputer, DPOneHotEncoder):
         options = {"strategy": "median"} if kind is DPImputer else {}

@@ -20,7 +20,7 @@ from skdpbayes.privacy import (
 )
 from skdpbayes.privacy.planned_release import Disclosure, StepDisclosure
 from skdpbayes.report.account import Account, Step
-from skdpbayes.report.markdown import escaped
+from skdpbayes.report.render import Markdown
 
 NASTY = "<script>alert('x')</script>\n| a | [b](javascript:c) `d` **e**\x00\ud800 & \"f\""
 
@@ -119,7 +119,7 @@ def test_no_name_is_read_as_markdown():
     ],
 )
 def test_markdown_shows_a_name_as_it_is(name, shown):
-    assert escaped(name) == shown
+    assert Markdown().text(name) == shown
 
 
 def test_a_report_is_read_again_from_its_json():
