@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from .._arguments import RANDOM_STATE, Interval, check_sizes, planned_size
-from .._data.blocks import OutputByBlocks
+from .._data.partitions import OutputByBlocks
 from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta

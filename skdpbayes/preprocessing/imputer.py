@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._data.read import read_table
-from .._data.table import validate_table
+from .._data.read import read_table, validate_table
 from .._errors import doubles, reraise_if_safe, sanitize_errors
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation

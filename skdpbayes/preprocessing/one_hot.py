@@ -18,15 +18,14 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._arguments import Interval
-from .._data.lists import (
+from .._data.columns import (
     column_cells,
     column_precision,
     exact_number,
     in_precision,
     refuse_other_types,
 )
-from .._data.read import read_table
-from .._data.table import validate_objects, without_cells
+from .._data.read import read_table, validate_objects, without_cells
 from .._errors import to_native
 from .._mechanisms.histogram import plan_threshold, stability_histogram
 from .._typing import MatrixLike, RandomStateLike, Relation

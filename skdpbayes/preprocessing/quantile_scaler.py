@@ -16,10 +16,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
-from .._data.blocks import by_blocks
 from .._data.collections import example_of
-from .._data.read import read_table
-from .._data.table import validate_table
+from .._data.partitions import by_blocks
+from .._data.read import read_table, validate_table
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warn, warns_last
