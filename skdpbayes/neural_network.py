@@ -18,9 +18,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ._arguments import Interval
-from ._data.columns import refuse_weights
-from ._data.read import read_table
-from ._data.table import validate_table
+from ._data.read import read_table, validate_table
+from ._data.table import refuse_weights
 from ._estimator.base import POSTERIOR_CONSTRAINTS
 from ._estimator.classifier import PrivateClassifier
 from ._estimator.fit import fit_posterior

@@ -131,7 +131,7 @@ def large(client, n_rows, n_parts):
 
             return call
 
-        from skdpbayes._data.dask_partitions import DaskShards
+        from skdpbayes._data.dask_table import DaskShards
 
         DaskShards.call = watched(DaskShards.call)
         there = timed(lambda: clf.fit(*collection(path, n_rows, size), client=client))

@@ -1,20 +1,23 @@
-"""Columns beside a table: labels, numbers and counts of one dimension, and weights of records.
+"""Columns: labels and numbers beside a table, and public lists that columns are matched with.
 
-array_of -> column_of -> label_column or number_column -> count_column
+    array_of -> column_of -> label_column or number_column -> count_column
+    encode_labels:   y_i -> k with classes_k = y_i
 
-Errors say what is wrong with the format, and none quotes an entry.
+Numbers are matched exactly, and text and numbers never match. Errors say what is wrong with the format, and
+none quotes an entry.
 """
 
-from numbers import Real
+import math
+from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_non_negative, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from .._errors import (
+    column_names,
     doubles,
     holds_dates,
     refuse_fractions,
@@ -23,8 +26,7 @@ from .._errors import (
     to_native,
 )
 from ..privacy.deferred_warnings import warn
-from .blocks import in_memory
-from .lists import comparable, exact_labels, integer_array, refuse_rounded_labels
+from .partitions import in_memory
 
 
 def label_column(y, name):
@@ -230,114 +232,245 @@ def encode_labels(y, classes):
     return codes
 
 
-# Weights of records: their own, reduced to a public maximum, times that of their class.
+# Public lists of categories, levels and labels.
 #
-#     w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
+# A list and its column are of one type, text or numbers. What decides is the list and the type of the column,
+# both public. Cells of a column of objects are not looked at for this.
 
 
-def largest_weight(class_weight, n_classes, max_sample_weight):
-    """The public maximum of a record's weight, or None if all weights are 1.
+_TEXT = "text"
+_NUMBERS = "numbers"
+# How names of types begin, in lower case: of NumPy, pandas, polars and Arrow.
+_BEGINNINGS = {
+    _TEXT: (
+        "str",
+        "utf8",
+        "large_str",
+        "large_utf8",
+        "categorical",
+        "enum",
+        "dictionary<values=str",
+        "dictionary<values=large_str",
+    ),
+    _NUMBERS: (
+        "int",
+        "uint",
+        "float",
+        "double",
+        "half",
+        "bool",
+        "decimal",
+        "dictionary<values=int",
+    ),
+}
+# The only category of a categorical column of Dask whose categories are not known yet.
+_UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
+# Doubles have all whole numbers below.
+_EXACT = 2**53
 
-    Parameters
-    ----------
-    class_weight : dict, "balanced" or None
-    n_classes : int
-    max_sample_weight : float or None
-        None if records have no weights of their own.
 
-    Raises
-    ------
-    ValueError
-        If the weights of classes are invalid, or not public.
-    """
-    if class_weight is None:
-        return max_sample_weight
-    if isinstance(class_weight, str):
-        raise ValueError(
-            "class_weight='balanced' counts the labels, which are private: give a dict of public weights, "
-            "e.g. class_weight={0: 0.2, 1: 1.0}."
-        )
-    values = list(class_weight.values()) + [1.0] * (len(class_weight) < n_classes)
-    are_real = all(isinstance(v, Real) and not isinstance(v, bool) for v in values)
-    if not are_real or not all(0 <= v < np.inf for v in values) or not max(values) > 0:
-        raise ValueError(
-            f"class_weight must hold non-negative numbers, at least one of them positive, got {class_weight}."
-        )
-    return float(max(values)) * (1.0 if max_sample_weight is None else max_sample_weight)
-
-
-def effective_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
-    """The weights of all records, or None if all are 1.
-
-    Parameters
-    ----------
-    class_weight : dict, "balanced" or None
-    classes : ndarray of shape (n_classes,)
-    labels : ndarray of shape (n_samples,)
-        Indices of classes.
-    sample_weight : array-like of shape (n_samples,) or None
-    max_sample_weight : float
-    X : array-like of shape (n_samples, n_features)
+def exact_number(value):
+    """The Python number that stands for all spellings of a real one; a whole one is an integer.
 
     Raises
     ------
-    ValueError
-        As in `largest_weight`; or if a weight is negative, not finite, or for a label that cannot occur.
+    OverflowError
+        If it is a whole number beyond the largest double.
     """
-    if class_weight is None and sample_weight is None:
+    if not math.isfinite(value):
+        return float(value)
+    integer = int(value)
+    if integer != value:
+        return float(value)
+    double = float(integer)
+    # Doubles of so many digits are written by their exponent.
+    return double if abs(integer) >= 2**64 and double == integer else integer
+
+
+def column_precision(X, column):
+    """The floating-point type of NumPy's in which a column holds numbers, if it is no double, else None.
+
+    A fraction in a public list is compared in this type: 0.1 is no number of single precision.
+
+    Parameters
+    ----------
+    X : table
+        Its cells are not looked at.
+    column : int
+        Its place.
+    """
+    types = _dtypes(X)
+    name = "" if types is None else str(list(types.values())[column]).lower()
+    name = name.removeprefix("sparse[")
+    # Arrow has names of its own, which end in its brackets where pandas holds its columns.
+    if name.startswith("float32") or name.partition("[")[0] == "float":
+        return np.float32
+    return np.float16 if name.startswith(("float16", "halffloat")) else None
+
+
+def in_precision(number, precision):
+    """A listed number as cells of a precision hold it; anything else is itself."""
+    if precision is None or not isinstance(number, Real):
+        return number
+    with np.errstate(over="ignore"):
+        return exact_number(float(precision(number)))
+
+
+def column_cells(column):
+    """Cells of a column, in which integers beside missing ones stay integers."""
+    for name in ("to_list", "to_pylist"):  # Of pandas and polars, and of Arrow.
+        if hasattr(column, name):
+            return getattr(column, name)()
+    return np.asarray(column, dtype=object)
+
+
+def refuse_other_types(lists, X, parameter, names=None, *, wholly=False, cast=False):
+    """Raise a ValueError for a list with entries of another type than its column, which would match no cell.
+
+    Parameters
+    ----------
+    lists : sequence of (sequence or None)
+        One for each column of the table, or for each of ``names``.
+    X : table
+        Its cells are not looked at.
+    parameter : str
+        What the lists are called.
+    names : sequence of str, default=None
+        Names of columns of a data frame; None is all columns.
+    wholly : bool, default=False
+        Whether a list is refused only if all of its entries are of another type.
+    cast : bool, default=False
+        Whether scikit-learn turns the list into the type of the column, where this is NumPy's.
+    """
+    types = _column_types(X)
+    if types is None or (cast and isinstance(X, np.ndarray)):
+        return
+    columns = list(types) if names is None else names
+    for column, entries in zip(columns, lists, strict=False):
+        held = types[column]
+        known = [entry for entry in (() if entries is None else entries) if not _is_missing(entry)]
+        if cast and held == _NUMBERS:
+            others = [not _spells_number(entry) for entry in known]
+        else:
+            others = [isinstance(entry, str) != (held == _TEXT) for entry in known]
+        if held is None or not others or not (all if wholly else any)(others):
+            continue
+        listed, remedy = (
+            (_NUMBERS, "str(value)") if held == _TEXT else (_TEXT, "int(value) or float(value)")
+        )
+        raise ValueError(
+            f"{parameter}: the list of column {column!r} has {listed}, and the column holds {held} by its "
+            "type, so that they match no cell. Make both one type: the list by "
+            f"[{remedy} for value in ...], or the column by X[{column!r}].astype(...)."
+        )
+
+
+def refuse_rounded_labels(labels, y, name):
+    """Raise a ValueError for whole labels that the type of a column rounds."""
+    if np.asarray(y).dtype.kind == "f" and labels.dtype.kind in "iu" and _are_long(labels):
+        raise ValueError(
+            f"{name} holds floating-point numbers, which round integers as long as the declared labels: read "
+            f"{name} as integers or text, also where values are missing, e.g. pandas.read_csv(..., "
+            "dtype='Int64')."
+        )
+
+
+def comparable(labels, y):
+    """Two columns of labels, as objects where NumPy would round numbers to compare them."""
+    labels, y = np.asarray(labels), np.asarray(y)
+    kinds = {labels.dtype.kind, y.dtype.kind}
+    if len(kinds) == 2 and kinds <= set("iuf") and _are_long(labels):
+        return labels.astype(object), y.astype(object)
+    return labels, y
+
+
+def integer_array(labels):
+    """Labels as an array of integers of 64 bits, where NumPy would make some lists doubles, or None."""
+    array = np.asarray(labels)
+    if array.dtype.kind in "iu":
+        return array
+    entries = np.asarray(labels, dtype=object)
+    if array.dtype.kind not in "fO" or not entries.size:
         return None
-    largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses invalid weights.
-    weights = np.ones(X.shape[0])
-    if sample_weight is not None:
-        weights = np.minimum(own_weights(sample_weight, X.shape[0]), max_sample_weight)
-    if class_weight is not None:
-        unknown = [label for label in class_weight if label not in classes]
-        if unknown:
-            raise ValueError(
-                f"class_weight has weights for {unknown}, but these are not in classes={classes.tolist()}."
-            )
-        of_classes = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
-        weights = weights * of_classes[labels]
-    return weights
+    if not all(isinstance(entry, Integral) for entry in entries.flat):
+        return None
+    for kind in (np.int64, np.uint64):
+        try:
+            return entries.astype(kind)
+        except OverflowError:
+            pass
+    return None
 
 
-def own_weights(weights, n_samples):
-    """The records' own weights. All may be 0, because whether any is positive is private."""
-    if isinstance(weights, Real):
-        weights = np.full(n_samples, weights)
-    on_error = reraise_if_safe("sample_weight must hold real numbers, one for each row.")
-    if sanitize_errors(holds_dates, weights, on_error=on_error):
-        raise ValueError("sample_weight holds dates or durations: it must hold real numbers.")
-    weights = sanitize_errors(
-        check_array,
-        weights,
-        dtype=np.float64,
-        ensure_2d=False,
-        input_name="sample_weight",
-        on_error=on_error,
-    )
-    if weights.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight is of shape {weights.shape} and must be ({n_samples},): one for each row."
-        )
-    check_non_negative(weights, "sample_weight")
-    return weights
+def exact_labels(labels):
+    """Real numbers of a column of objects as an array, each equal to what it is equal to by itself.
 
-
-def refuse_weights(estimator, others):
-    """Raise a TypeError for unknown arguments of a fit, with advice if they are weights.
-
-    Parameters
-    ----------
-    estimator : estimator
-    others : dict
+    Doubles for all would round a label because another one is a fraction, so that one record could change
+    what those of others are equal to.
     """
-    name = type(estimator).__name__
-    for argument, value in others.items():
-        if argument != "sample_weight":
-            raise TypeError(f"{name}.fit() got an unexpected keyword argument {argument!r}.")
-        if value is not None:
-            raise TypeError(
-                f"{name} does not support sample_weight, and every row has weight 1: leave it out, or use "
-                "DPBayesianLogisticRegression. Do not repeat rows instead: only one copy would be protected."
-            )
+    numbers = [exact_number(label) for label in labels]
+    if any(abs(number) >= _EXACT for number in numbers):
+        exact = np.empty(len(numbers), dtype=object)
+        exact[:] = numbers
+        return exact
+    # Of so few digits both types are exact, also beside the other.
+    are_integers = all(isinstance(number, int) for number in numbers)
+    return np.array(numbers, dtype=np.int64 if are_integers else np.float64)
+
+
+def typed_labels(labels):
+    """Labels as an array of numbers, where they are objects that are real numbers."""
+    array = np.asarray(labels)
+    if array.dtype != object or not all(isinstance(label, Real) for label in array.flat):
+        return labels
+    integers = integer_array(array)
+    return exact_labels(array) if integers is None else integers
+
+
+def _are_long(labels):
+    return bool(labels.size) and max(abs(int(labels.max())), abs(int(labels.min()))) > _EXACT
+
+
+def _spells_number(entry):
+    try:
+        float(entry)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_missing(entry):
+    return entry is None or is_scalar_nan(entry) or is_pandas_na(entry)
+
+
+def _column_types(X):
+    """{column: text, numbers or None if its type does not tell}, or None of what has no types."""
+    types = _dtypes(X)
+    return None if types is None else {name: _type_of(kind) for name, kind in types.items()}
+
+
+def _dtypes(X):
+    """{column: its type}, or None of what has no types."""
+    names = column_names(X)
+    if names is not None:
+        types = X.schema.types if hasattr(X, "column_names") else getattr(X, "dtypes", None)
+        return None if types is None else dict(zip(names, types, strict=True))
+    if not hasattr(X, "dtype") or len(X.shape) != 2:
+        return None
+    return dict.fromkeys(range(X.shape[1]), X.dtype)
+
+
+def _type_of(dtype):
+    if getattr(dtype, "kind", None) == "U" and isinstance(dtype, np.dtype):
+        return _TEXT
+    name = str(dtype).lower().removeprefix("sparse[")
+    if (
+        name == "category"
+    ):  # Of pandas: the type of the categories decides, and not which there are.
+        categories = dtype.categories
+        unknown = categories is None or list(categories[:1]) == [_UNKNOWN_CATEGORIES]
+        return None if unknown else _type_of(categories.dtype)
+    if name.startswith("interval"):
+        return None
+    known = (held for held, begins in _BEGINNINGS.items() if name.startswith(begins))
+    return next(known, None)

@@ -18,10 +18,10 @@ from sklearn.utils import gen_batches
 
 from .._arguments import check_sizes
 from .._compute.gradients import CompiledCore
-from .._data.blocks import by_blocks, in_memory_and_order
 from .._data.collections import refuse_other_order_around
-from .._data.columns import label_set, own_weights
-from .._data.lists import typed_labels
+from .._data.columns import label_set, typed_labels
+from .._data.partitions import by_blocks, in_memory_and_order
+from .._data.table import own_weights
 from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to_native
 from .._jit import compilable
 from .._typing import MatrixLike

@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level
 from .._compute.execution import single_threaded_blas
-from .._data.blocks import by_blocks, in_memory_and_order
 from .._data.collections import refuse_other_order, refuse_other_order_around
-from .._data.columns import count_column, number_column, own_weights
-from .._data.table import logarithms, validate_table
+from .._data.columns import count_column, number_column
+from .._data.partitions import by_blocks, in_memory_and_order
+from .._data.read import validate_table
+from .._data.table import logarithms, own_weights
 from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike, RandomStateLike
 from ..models.families.normal import ErrorLaw, error_law

@@ -22,7 +22,7 @@ from sklearn.utils import gen_batches
 from .._arguments import check_level
 from .._data.collections import refuse_columns_in_other_order
 from .._data.columns import number_column
-from .._data.table import validate_table
+from .._data.read import validate_table
 from .._errors import (
     column_names,
     reraise_if_safe,

@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._compute.execution import single_threaded_blas
-from .._data.blocks import by_blocks
-from .._data.columns import largest_weight
-from .._data.table import validate_table
+from .._data.partitions import by_blocks
+from .._data.read import validate_table
+from .._data.table import largest_weight
 from .._estimator.classifier import PrivateClassifier, log_probabilities
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import classifier

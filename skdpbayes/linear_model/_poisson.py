@@ -20,8 +20,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import Interval
-from .._data.blocks import in_memory_and_order
 from .._data.collections import refuse_other_order
+from .._data.partitions import in_memory_and_order
 from .._data.table import exposures
 from .._estimator.regressor import PrivateRegressor
 from .._typing import MatrixLike, RandomStateLike, Relation

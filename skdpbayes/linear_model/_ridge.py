@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
 from .._arguments import Interval, Pair, is_number
-from .._data.blocks import by_blocks
+from .._data.partitions import by_blocks
 from .._estimator.regressor import PrivateRegressor
 from .._mechanisms.exponential import short_decimals
 from .._typing import MatrixLike, RandomStateLike, Relation

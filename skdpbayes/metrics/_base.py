@@ -15,10 +15,16 @@ from scipy.optimize import brentq
 from sklearn.utils._param_validation import StrOptions, validate_params
 
 from .._arguments import RANDOM_STATE, Interval, check_level
-from .._data.blocks import in_memory
 from .._data.collections import refuse_columns_in_other_order
-from .._data.columns import array_of, column_of, finite_numbers, label_column, number_column
-from .._data.lists import comparable
+from .._data.columns import (
+    array_of,
+    column_of,
+    comparable,
+    finite_numbers,
+    label_column,
+    number_column,
+)
+from .._data.partitions import in_memory
 from .._data.privacy_units import choose_rows, count_persons, number_persons
 from .._errors import column_names, reraise_if_safe, sanitize_errors, to_native
 from ..exceptions import PrivacyWarning

@@ -18,9 +18,9 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from .._data.blocks import in_memory_and_order
 from .._data.collections import is_collection, refuse_columns_in_other_order
 from .._data.columns import count_column, label_column, number_column
+from .._data.partitions import in_memory_and_order
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost

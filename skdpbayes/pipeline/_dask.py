@@ -17,9 +17,9 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.blocks import in_memory_and_order
 from .._data.collections import example_of, header_of, is_collection, rows_compared
-from .._data.table import without_cells
+from .._data.partitions import in_memory_and_order
+from .._data.read import without_cells
 from .._errors import same_kind, sanitize_errors
 from ..privacy.charge import UnplannedReleaseError
 from ._steps import children, is_private
@@ -63,7 +63,7 @@ def _fit_branch(name, step, X, y, copies):
 
 def transformed(step, X):
     """The collection of what a fitted step makes of the partitions."""
-    from .._data.dask_partitions import map_blocks
+    from .._data.partitions import map_blocks
 
     return map_blocks(partial(_on_rows, step, "transform"), X)
 
@@ -200,7 +200,7 @@ class OnPartitions:
                     f"{self.name} takes nothing but rows if these are a Dask collection: pass X.compute() if "
                     "it fits."
                 )
-            from .._data.dask_partitions import map_blocks
+            from .._data.partitions import map_blocks
 
             return map_blocks(partial(_through, pipeline, self.name), X)
 

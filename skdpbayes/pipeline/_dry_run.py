@@ -24,9 +24,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from .._data.collections import example_of, is_collection
-from .._data.lists import refuse_other_types
-from .._data.read import read_table
-from .._data.table import validate_table
+from .._data.columns import refuse_other_types
+from .._data.read import read_table, validate_table
 from .._errors import sanitize_errors
 from ..preprocessing import BoundedScaler
 from ..privacy.charge import without_releases
@@ -286,7 +285,7 @@ def _run_rows(step, y, params, is_sparse=False):
     if y is None or hasattr(step, "transform") or not hasattr(step, "_dry_run"):
         return None
     if is_collection(y):
-        from .._data.dask_partitions import map_blocks
+        from .._data.partitions import map_blocks
 
         X = map_blocks(_made_up_column, y)  # Labels stay where they are.
     else:

@@ -331,7 +331,7 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
         As in `check_groups`, or if there are arguments besides for a collection.
     """
     if is_collection(X) and has_persons(groups, max_rows):
-        from .._data.dask_read import choose_in_parts
+        from .._data.privacy_units import choose_in_parts
 
         if params:
             raise ValueError(
@@ -570,7 +570,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         )
         emit_plan_warnings(plan, self.get_params())
         if is_collection(X):
-            from .._data.dask_partitions import refuse_other_order_in_parts
+            from .._data.partitions import refuse_other_order_in_parts
 
             refuse_other_order_in_parts(X, y=y, **params)
         # Partitions of groups are compared only where rows are taken.

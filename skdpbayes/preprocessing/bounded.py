@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import Interval, is_number
-from .._data.blocks import OutputByBlocks, by_blocks
 from .._data.collections import example_of
-from .._data.table import validate_table
+from .._data.partitions import OutputByBlocks, by_blocks
+from .._data.read import validate_table
 from .._errors import column_names, to_native
 from .._typing import MatrixLike
 from ..models.rows import NORMS, clip_rows, scale_rows

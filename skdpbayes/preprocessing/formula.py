@@ -24,14 +24,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
-from .._data.blocks import OutputByBlocks
-from .._data.lists import (
+from .._data.columns import (
     column_cells,
     column_precision,
     exact_number,
     in_precision,
     refuse_other_types,
 )
+from .._data.partitions import OutputByBlocks
 from .._errors import column_names, doubles, sanitize_errors, suppress_fp_warnings, to_native
 from .._typing import MatrixLike
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json

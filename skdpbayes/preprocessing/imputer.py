@@ -3,25 +3,19 @@
 x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`skdpbayes._mechanisms.exponential`)
 """
 
-from functools import partial
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._data.read import read_table
-from .._data.table import validate_table
 from .._errors import doubles, reraise_if_safe, sanitize_errors
-from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
+from .._mechanisms.exponential import draws_cost, log_odds_range
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..privacy.charge import rows_paid_for
-from ..privacy.deferred_warnings import warns_last
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, of_columns
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
-
-_VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer, Terms
+from .quantile_scaler import draw_column_quantiles
 
 
 class DPImputer(PrivateTransformer):
@@ -86,7 +80,7 @@ class DPImputer(PrivateTransformer):
     (True, True)
     """
 
-    _reads_collections = True
+    _title = "Imputer"
     _parameter_constraints = {
         **BUDGET_CONSTRAINTS,
         "strategy": [StrOptions({"constant", "median"})],
@@ -117,23 +111,15 @@ class DPImputer(PrivateTransformer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.non_deterministic = self.strategy == "median" and self.random_state is None
         return tags
 
-    def _plan(self, n_samples, n_features, budget):
+    def _terms(self, n_samples, n_features, budget):
         if self.strategy == "constant":
-            return self._planned("Imputer", n_samples, n_features, budget, None)
+            return Terms()
         level = log_odds_range(budget, n_features)
-        return self._planned(
-            "Imputer",
-            n_samples,
-            n_features,
-            budget,
-            draws_cost(level, n_features, budget.neighboring_relation),
-            details={"log_odds_range": level},
-        )
+        cost = draws_cost(level, n_features, budget.neighboring_relation)
+        return Terms(cost, {"log_odds_range": level})
 
     def _about(self):
         if self.strategy == "constant":
@@ -141,20 +127,11 @@ class DPImputer(PrivateTransformer):
             return StepDisclosure(
                 (Disclosure("value for missing ones", as_json(self.fill_value), source),)
             )
-        names = getattr(self, "feature_names_in_", None)
         statistics = getattr(self, "statistics_", None)
-        facts = of_columns("value for missing ones", statistics, "learnt", names)
+        facts = of_columns("value for missing ones", statistics, "learnt", self._names)
         return StepDisclosure(facts, "Proposition 50")
 
-    def _read(self, X):
-        self._validate_params()
-        return read_table(self, X, only=rows_paid_for(self), **_VALIDATION)
-
-    def _prepared(self, X, table):
-        self._constants(table.n_features)
-        return (self.privacy_plan(table.n_samples, table.n_features),)
-
-    def _constants(self, n_features):
+    def _public(self, X, n_features):
         """The public value for each column."""
         on_error = reraise_if_safe("fill_value must be a finite number, or one for each column.")
         values = sanitize_errors(doubles, self.fill_value, on_error=on_error)
@@ -165,48 +142,21 @@ class DPImputer(PrivateTransformer):
             )
         return np.full(n_features, values)
 
-    def _make_up(self, n_features, plan):
+    def _make_up(self, public, n_features):
         self.statistics_ = np.zeros(n_features)
         return True
 
-    @warns_last
-    def fit(self, X: MatrixLike, y: Any = None) -> Self:
-        """Learn medians, or check the number of columns.
+    def _release(self, table, public, plan, generator):
+        if self.strategy == "constant":
+            return public
+        bounds = [(None, None)] * table.n_features
+        # Propositions 50 and 54.
+        drawn = draw_column_quantiles(table, (0.5,), plan, bounds, generator)
+        return np.array([median.value for (median,) in drawn])
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Numbers; NaN means missing.
-        y : ignored
-
-        Returns
-        -------
-        self : DPImputer
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the table is invalid. Nothing is spent.
-        BudgetExceededError
-            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
-        """
-        with self._read(X) as table:
-            n_features = table.n_features
-            (plan,) = self._prepared(X, table)
-            generator = self._spend(plan)
-            statistics = self._constants(n_features)
-            if self.strategy == "median":
-                level = plan.details["log_odds_range"]
-                for column in range(n_features):
-                    values = partial(values_of_column, column=column)
-                    how = (0.5,), level, generator, plan.n_samples, (None, None), table.one_of_each
-                    # Propositions 50 and 54.
-                    statistics[column] = draw_quantiles(table, values, *how)[0].value
-            self.statistics_ = statistics
-        return self
-
-    def _validate(self, X, reset):
-        return validate_table(self, X, reset=reset, **_VALIDATION)
+    def _set(self, public, released, plan):
+        self.statistics_ = released
+        return ()
 
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Fill in missing values.

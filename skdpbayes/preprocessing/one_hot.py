@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Complex, Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,22 +18,20 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._arguments import Interval
-from .._data.lists import (
+from .._data.columns import (
     column_cells,
     column_precision,
     exact_number,
     in_precision,
     refuse_other_types,
 )
-from .._data.read import read_table
-from .._data.table import validate_objects, without_cells
+from .._data.read import validate_objects, without_cells
 from .._errors import to_native
 from .._mechanisms.histogram import plan_threshold, stability_histogram
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
-from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer, Terms
 from .bounded import in_order
 
 # Stands for missing values: unlike NaN it equals itself.
@@ -52,6 +50,22 @@ _NOT_LISTED = (
 def _in_words(category):
     """A category for a report."""
     return "missing" if category is _MISSING else as_json(category)
+
+
+def categories_of(estimator, X, reset):
+    """A table of canonical categories, of shape (n_samples, n_features)."""
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        # As objects, dates in nanoseconds would be integers.
+        raise TypeError(_NO_CATEGORY)
+    cells = validate_objects(estimator, X, _refusal, reset=reset)
+    categories = np.empty(cells.shape, dtype=object)
+    for j, column in enumerate(cells.T):
+        categories[:, j] = np.fromiter(map(canonical, column), object, len(column))
+    return categories
+
+
+def _refusal(error):
+    return without_cells(error, "X must be a table, with one category in each cell.")
 
 
 class DPOneHotEncoder(PrivateTransformer):
@@ -116,7 +130,8 @@ class DPOneHotEncoder(PrivateTransformer):
            [0., 0., 1.]])
     """
 
-    _reads_collections = True
+    _title = "One-hot encoder"
+    _validate = categories_of
     _parameter_constraints = {
         **BUDGET_CONSTRAINTS,
         "categories": [StrOptions({"private"}), list, tuple, dict],
@@ -147,11 +162,9 @@ class DPOneHotEncoder(PrivateTransformer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.transformer_tags.preserves_dtype = []
-        tags.non_deterministic = self.random_state is None
         return tags
 
     def _public_lists(self, names, n_features):
@@ -171,14 +184,12 @@ class DPOneHotEncoder(PrivateTransformer):
             None if _is_private(categories) else _public_list(categories) for categories in lists
         ]
 
-    def _plan(self, n_samples, n_features, budget):
+    def _terms(self, n_samples, n_features, budget):
         lists = self._public_lists(None, n_features)
         n_private = lists.count(None)
         warnings: tuple[str, ...] = (_EMPTY,) if [] in lists else ()
         if n_private == 0:
-            return self._planned(
-                "One-hot encoder", n_samples, n_features, budget, None, warnings=warnings
-            )
+            return Terms(warnings=warnings)
         if budget.delta == 0 and budget.is_private:
             raise ValueError(
                 "delta=0: categories cannot be found privately without a delta. Set one, e.g. delta=None, "
@@ -190,19 +201,10 @@ class DPOneHotEncoder(PrivateTransformer):
                 f"only categories with at least about {threshold:,.0f} rows will be found: raise epsilon, "
                 "encode fewer columns, or give public lists of categories.",
             )
-        return self._planned(
-            "One-hot encoder",
-            n_samples,
-            n_features,
-            budget,
-            cost,
-            details={"noise_scale": scale, "threshold": threshold},
-            warnings=warnings,
-        )
+        return Terms(cost, {"noise_scale": scale, "threshold": threshold}, warnings)
 
     def _about(self):
-        names = getattr(self, "feature_names_in_", None)
-        categories = getattr(self, "categories_", None)
+        names, categories = self._names, getattr(self, "categories_", None)
         if categories is None:
             public = () if isinstance(self.categories, str) else ("declared",)
             facts = tuple(Disclosure("categories", None, source) for source in (*public, "learnt"))
@@ -220,13 +222,9 @@ class DPOneHotEncoder(PrivateTransformer):
         )
         return StepDisclosure(facts, "Proposition 51" if None in lists else "")
 
-    def _read(self, X):
-        self._validate_params()
-        return read_table(self, X, validate=categories_of)
-
-    def _prepared(self, X, table):
-        names = getattr(self, "feature_names_in_", None)
-        lists = self._public_lists(names, table.n_features)
+    def _public(self, X, n_features):
+        """The public list of each column, or None."""
+        lists = self._public_lists(self._names, n_features)
         refuse_other_types(lists, to_native(X, "X"), "categories")
         container = _get_output_config("transform", self)["dense"]
         if self.sparse_output and container != "default":
@@ -234,66 +232,38 @@ class DPOneHotEncoder(PrivateTransformer):
                 f"sparse_output=True and set_output(transform={container!r}) exclude each other: frames hold "
                 "no sparse rows."
             )
-        return lists, self.privacy_plan(table.n_samples, table.n_features)
+        return lists
 
-    def _make_up(self, n_features, lists, plan):
-        self.categories_ = [categories or [] for categories in lists]
-        return None not in lists
+    def _make_up(self, public, n_features):
+        self.categories_ = [categories or [] for categories in public]
+        return None not in public
 
-    def _found(self, table, column, generator):
-        """{frequent category of a column: noisy count}: numbers, text, missing."""
-        counts = sorted(table.count(_count, column).items(), key=_place)
-        details = self.plan_.details
-        # Propositions 51 and 53.
-        return stability_histogram(counts, details["noise_scale"], details["threshold"], generator)
+    def _release(self, table, public, plan, generator):
+        """{column: {frequent category: noisy count}}: numbers, text, missing."""
+        scale, threshold = plan.details.get("noise_scale"), plan.details.get("threshold")
+        found = {}
+        for j, categories in enumerate(public):
+            if categories is None:
+                counts = sorted(table.count(_count, j).items(), key=_place)
+                # Propositions 51 and 53.
+                found[j] = stability_histogram(counts, scale, threshold, generator)
+        return found
 
-    @warns_last
-    def fit(self, X: MatrixLike, y: Any = None) -> Self:
-        """Find the categories.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Text or numbers; None and NaN mean missing.
-        y : ignored
-
-        Returns
-        -------
-        self : DPOneHotEncoder
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the table is invalid. Nothing is spent.
-        BudgetExceededError
-            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
-        """
-        with self._read(X) as table:
-            lists, plan = self._prepared(X, table)
-            generator = self._spend(plan)
-            self._noisy_counts = {
-                j: self._found(table, j, generator)
-                for j, categories in enumerate(lists)
-                if categories is None
-            }
+    def _set(self, public, released, plan):
+        self._noisy_counts = released
         self.categories_ = [
-            list(self._noisy_counts[j]) if categories is None else categories
-            for j, categories in enumerate(lists)
+            list(released[j]) if categories is None else categories
+            for j, categories in enumerate(public)
         ]
-        self._warn_of_empty([j for j, kept in self._noisy_counts.items() if not kept])
-        return self
-
-    def _warn_of_empty(self, places):
-        """Warn of columns in which no category was found."""
-        if places and self.plan_.budget.is_private:
-            names = getattr(self, "feature_names_in_", None)
-            shown = [f"column {j}" if names is None else repr(names[j]) for j in places]
-            warn(
-                f"no category of {', '.join(shown)} was found, so that all values count as infrequent: a "
-                "column of names, numbers or codes of single persons has none, and is to be left out; else "
-                "take fewer, broader categories, public lists, or a larger epsilon.",
-                PrivacyWarning,
-            )
+        empty = self._named((j for j, kept in released.items() if not kept), "column ")
+        if not empty or not plan.budget.is_private:
+            return []
+        text = (
+            f"no category of {', '.join(empty)} was found, so that all values count as infrequent: a "
+            "column of names, numbers or codes of single persons has none, and is to be left out; else "
+            "take fewer, broader categories, public lists, or a larger epsilon."
+        )
+        return [(text, PrivacyWarning)]
 
     def _put_together(self, rare):
         """Let categories that were found count as infrequent, given as (column, category)."""
@@ -318,7 +288,7 @@ class DPOneHotEncoder(PrivateTransformer):
             If the table is invalid, or the type of a column is that of none of its categories.
         """
         check_is_fitted(self)
-        categories = categories_of(self, X, reset=False)
+        categories = self._validate(X, reset=False)
         # A column of missing values alone may have any type.
         lists = [
             None if all(value is _MISSING for value in column) else kept
@@ -362,22 +332,6 @@ class DPOneHotEncoder(PrivateTransformer):
     def _levels(self, column):
         """The levels that the indicators of a column stand for, None for missing values."""
         return [*self.categories_[column], _INFREQUENT]
-
-
-def categories_of(estimator, X, reset):
-    """A table of canonical categories, of shape (n_samples, n_features)."""
-    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
-        # As objects, dates in nanoseconds would be integers.
-        raise TypeError(_NO_CATEGORY)
-    cells = validate_objects(estimator, X, _refusal, reset=reset)
-    categories = np.empty(cells.shape, dtype=object)
-    for j, column in enumerate(cells.T):
-        categories[:, j] = np.fromiter(map(canonical, column), object, len(column))
-    return categories
-
-
-def _refusal(error):
-    return without_cells(error, "X must be a table, with one category in each cell.")
 
 
 def _count(rows, column):

@@ -7,7 +7,7 @@ and then `BoundedScaler`: the bounds are those of a uniform distribution with th
 """
 
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -16,16 +16,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
-from .._data.blocks import by_blocks
-from .._data.collections import example_of
-from .._data.read import read_table
-from .._data.table import validate_table
+from .._data.partitions import by_blocks
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..privacy.charge import rows_paid_for
-from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import StepDisclosure, of_columns
-from ._base import BUDGET_CONSTRAINTS, PrivateTransformer
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformer, Terms
 from .bounded import Bound, BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise, that are wanted.
@@ -40,7 +35,6 @@ _LEAST_WIDTH = 1e-304
 _LEAST_BOUNDS = 1e-300
 # Columns that a warning names.
 _MOST_NAMED = 5
-_VALIDATION = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
@@ -117,7 +111,7 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
     (True, 1.0)
     """
 
-    _reads_collections = True
+    _title = "Quantile scaler"
     _parameter_constraints = {
         **BUDGET_CONSTRAINTS,
         "quantiles": [StrOptions({"auto"}), tuple, list],
@@ -143,14 +137,7 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
         self.public_size = public_size
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.non_deterministic = self.random_state is None
-        return tags
-
-    def _plan(self, n_samples, n_features, budget):
+    def _terms(self, n_samples, n_features, budget):
         count = 2 * n_features
         level = log_odds_range(budget, count)
         quantiles = self._quantiles(level, n_samples)
@@ -163,15 +150,8 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
                 f"need about {needed:,} rows. Raise epsilon, scale fewer columns, or use BoundedScaler with "
                 "public bounds.",
             )
-        return self._planned(
-            "Quantile scaler",
-            n_samples,
-            n_features,
-            budget,
-            draws_cost(level, count, budget.neighboring_relation),
-            details={"quantiles": quantiles, "log_odds_range": level},
-            warnings=warnings,
-        )
+        cost = draws_cost(level, count, budget.neighboring_relation)
+        return Terms(cost, {"quantiles": quantiles, "log_odds_range": level}, warnings)
 
     def _quantiles(self, level, n_samples):
         if isinstance(self.quantiles, str):
@@ -185,7 +165,7 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
             )
         return quantiles
 
-    def _public_bounds(self, X, n_features):
+    def _public(self, X, n_features):
         """(low, high) for each column; (None, None) without public bounds."""
         if self.bounds is None:
             return [(None, None)] * n_features
@@ -200,10 +180,8 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
     def _about(self):
-        names, bounds = getattr(self, "feature_names_in_", None), None
-        if hasattr(self, "lower_"):
-            bounds = np.column_stack([self.lower_, self.upper_])
-        facts = of_columns("range", bounds, "learnt", names)
+        bounds = np.column_stack([self.lower_, self.upper_]) if hasattr(self, "lower_") else None
+        facts = of_columns("range", bounds, "learnt", self._names)
         if self.bounds is not None:
             facts = BoundedScaler(*self.bounds)._about().facts + facts
             facts = tuple(
@@ -212,79 +190,37 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
             )
         return StepDisclosure(facts, "Proposition 50")
 
-    def _read(self, X):
-        self._validate_params()
-        return read_table(self, X, only=rows_paid_for(self), **_VALIDATION)
-
-    def _prepared(self, X, table):
-        bounds = self._public_bounds(example_of(X), table.n_features)
-        return bounds, self.privacy_plan(table.n_samples, table.n_features)
-
-    def _make_up(self, n_features, bounds, plan):
+    def _make_up(self, public, n_features):
         self.lower_, self.upper_ = -np.ones(n_features), np.ones(n_features)
         return True
 
-    @warns_last
-    def fit(self, X: MatrixLike, y: Any = None) -> Self:
-        """Learn the bounds.
+    def _release(self, table, public, plan, generator):
+        # Propositions 50 and 54.
+        return draw_column_quantiles(table, plan.details["quantiles"], plan, public, generator)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Numbers; NaN means missing.
-        y : ignored
+    def _set(self, public, released, plan):
+        lower, upper = np.array(released).transpose(1, 2, 0)
+        how = plan.details["quantiles"], self.bounds is not None
+        self.lower_, self.upper_, is_flat = _widened(lower, upper, *how)
+        self.data_norm_ = float(np.sqrt(is_flat.size))
+        return self._flat_warnings(np.flatnonzero(is_flat)) if is_flat.any() else []
 
-        Returns
-        -------
-        self : DPQuantileScaler
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the table is invalid. Nothing is spent.
-        BudgetExceededError
-            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
-        """
-        with self._read(X) as table:
-            bounds, plan = self._prepared(X, table)
-            generator = self._spend(plan)
-            quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
-            drawn = []
-            for column, limits in enumerate(bounds):
-                values = partial(values_of_column, column=column)
-                how = quantiles, level, generator, plan.n_samples, limits, table.one_of_each
-                # Propositions 50 and 54.
-                drawn.append(sorted(draw_quantiles(table, values, *how)))
-        is_bounded = np.array([low is not None for low, _ in bounds])
-        lower, upper = np.array(drawn).transpose(1, 2, 0)
-        self.lower_, self.upper_, is_flat = _widened(lower, upper, quantiles, is_bounded)
-        self.data_norm_ = float(np.sqrt(table.n_features))
-        if is_flat.any():
-            self._warn_of_flat(np.flatnonzero(is_flat))
-        return self
-
-    def _warn_of_flat(self, columns):
-        """Warn of columns whose quantiles were drawn too close to each other to be bounds."""
-        names = getattr(self, "feature_names_in_", None)
-        named = [
-            str(column) if names is None else repr(names[column])
-            for column in columns[:_MOST_NAMED]
-        ]
+    def _flat_warnings(self, columns):
+        """Warnings of columns whose quantiles were drawn too close to each other to be bounds."""
+        shown = columns[:_MOST_NAMED]
+        named = self._named(shown)
         more = f" and {columns.size - len(named)} others" if columns.size > len(named) else ""
         values = [
-            f"{0.5 * self.lower_[column] + 0.5 * self.upper_[column]:.6g}" for column in columns
+            f"{0.5 * self.lower_[column] + 0.5 * self.upper_[column]:.6g}" for column in shown
         ]
-        warn(
+        text = (
             f"both quantiles that were drawn are the same, or nearly, in column {', '.join(named)}{more} "
-            f"({', '.join(values[:_MOST_NAMED])}): most values are equal, or differ by less than these rows "
+            f"({', '.join(values)}): most values are equal, or differ by less than these rows "
             "and this epsilon can tell. Bounds are set a little around them, and values beyond are clipped. "
             "That is right for indicators (0 and 1). Otherwise subtract a public number from the column "
-            "beforehand, or give bounds=(low, high).",
-            ConvergenceWarning,
+            "beforehand, or give bounds=(low, high)."
         )
-
-    def _validate(self, X, reset):
-        return validate_table(self, X, reset=reset, **_VALIDATION)
+        return [(text, ConvergenceWarning)]
 
     def _scaler(self):
         check_is_fitted(self)
@@ -322,6 +258,32 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
         return scaler.fit(X).inverse_transform(X)
 
 
+def draw_column_quantiles(table, quantiles, plan, bounds, generator):
+    """Quantiles of each column, drawn, each with the distance to the next candidates.
+
+    Parameters
+    ----------
+    table : Table
+    quantiles : tuple of float
+    plan : TransformerPlan
+    bounds : list of (low, high)
+        The public bounds of each column, (None, None) without.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    drawn : list of list
+        For each column one for each quantile, in ascending order.
+    """
+    drawn = []
+    for column, limits in enumerate(bounds):
+        values = partial(values_of_column, column=column)
+        how = quantiles, plan.details["log_odds_range"], generator, plan.n_samples, limits
+        # Propositions 50 and 54.
+        drawn.append(sorted(draw_quantiles(table, values, *how, table.one_of_each)))
+    return drawn
+
+
 def _widened(lower, upper, quantiles, is_bounded):
     """Bounds of uniform distributions with these quantiles, and whether these are too close for it.
 
@@ -330,7 +292,7 @@ def _widened(lower, upper, quantiles, is_bounded):
     lower, upper : ndarray of shape (2, n_features)
         Quantiles, and the distances of each to the next candidates.
     quantiles : (float, float)
-    is_bounded : ndarray of shape (n_features,)
+    is_bounded : bool
         Whether candidates were evenly spaced.
 
     Returns

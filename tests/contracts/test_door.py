@@ -27,7 +27,7 @@ from skdpbayes import (
     models,
 )
 from skdpbayes._data.collections import is_collection
-from skdpbayes._data.dask_partitions import run_on_shard
+from skdpbayes._data.partitions import run_on_shard
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.models.linear import linear_prior_precision, make_linear
 from skdpbayes.pipeline import FormulaPipeline, make_private_pipeline

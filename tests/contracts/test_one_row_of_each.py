@@ -16,7 +16,13 @@ from skdpbayes._mechanisms.exponential import distances, run_weights
 from skdpbayes.audit import replay
 from skdpbayes.pipeline import _pipeline, make_private_pipeline
 from skdpbayes.pipeline._report import costs_of_steps
-from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler, quantile_scaler
+from skdpbayes.preprocessing import (
+    DPImputer,
+    DPOneHotEncoder,
+    DPQuantileScaler,
+    _base,
+    quantile_scaler,
+)
 from skdpbayes.privacy import BoundedRangeDecisions, Budget, PrivacyCost, PrivacyLedger, units
 from skdpbayes.privacy.losses import between_persons
 from skdpbayes.privacy.units import cost_for_persons, plan_for_persons
@@ -257,7 +263,7 @@ BUGS = {
     "two rows": (_pipeline, "choose_with_firsts", two_rows, "sensitivity"),
     "all rows": (read, "chosen_rows", all_rows, "sensitivity"),
     "choice by comparison": (read, "chosen_rows", by_comparison, "sensitivity"),
-    "all rows, and said": (quantile_scaler, "rows_paid_for", lambda step: None, "cost"),
+    "all rows, and said": (_base, "rows_paid_for", lambda step: None, "cost"),
 }
 
 

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "discrete_laplace",
     "with_noise",
     "draw_quantiles",
+    "draw_column_quantiles",
     "stability_histogram",
     "integer_below",
     "choose_weighted",

@@ -27,10 +27,8 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._data.dask_partitions import (
-    DaskShards,
-    mark_of,
-)
+from skdpbayes._data.dask_table import DaskShards
+from skdpbayes._data.partitions import mark_of
 from skdpbayes._data.table import Rows
 
 

@@ -34,14 +34,10 @@ distributed = pytest.importorskip("distributed")
 
 from dask.sizeof import sizeof
 
-from skdpbayes._data import dask_read as tables
+from skdpbayes._data import dask_table as tables
 from skdpbayes._data import shards
-from skdpbayes._data.dask_partitions import (
-    DaskShards,
-    MarkedShard,
-    _name,
-    blocks_of,
-)
+from skdpbayes._data.dask_table import DaskShards, MarkedShard, _name
+from skdpbayes._data.partitions import blocks_of
 from skdpbayes._data.shards import Shard
 from skdpbayes._data.table import Rows
 
@@ -543,11 +539,10 @@ def _fails_for_one(rows):
 
 def test_workers_add_up_counts_of_many_tasks_before_the_client_gets_them(client, monkeypatch):
     """As many tasks as partitions, two by two: the same integers, and few results for the client."""
-    from skdpbayes._data import dask_partitions
     from skdpbayes._data.read import read_table
 
-    monkeypatch.setattr(dask_partitions, "SHARE_OF_MEMORY", 1e-12)
-    monkeypatch.setattr(dask_partitions, "TOGETHER", 2)
+    monkeypatch.setattr(tables, "SHARE_OF_MEMORY", 1e-12)
+    monkeypatch.setattr(tables, "TOGETHER", 2)
     table = np.arange(1_000.0)[:, None] % 10
     lazy, gathered = da.from_array(table, chunks=(150, 1)), []
     with read_table(DPQuantileScaler(), lazy, client=client) as remote:

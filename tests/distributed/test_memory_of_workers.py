@@ -15,12 +15,8 @@ distributed = pytest.importorskip("distributed")
 
 from dask.sizeof import sizeof
 
-from skdpbayes._data.dask_partitions import (
-    SHARE_OF_MEMORY,
-    DaskShards,
-    MarkedShard,
-)
-from skdpbayes._data.dask_partitions import _groups as groups_of
+from skdpbayes._data.dask_table import SHARE_OF_MEMORY, DaskShards, MarkedShard
+from skdpbayes._data.dask_table import _groups as groups_of
 
 MB = 10**6
 

@@ -19,7 +19,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._data.dask_read import choose_in_parts
+from skdpbayes._data.privacy_units import choose_in_parts
 
 N, PERSONS = 4_000, 900
 SECRET = "Jane Doe 987654321"

@@ -27,7 +27,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._data.dask_partitions import mark_of
+from skdpbayes._data.partitions import mark_of
 from skdpbayes._data.table import Rows
 
 N = 12_000

@@ -19,7 +19,7 @@ from skdpbayes import (
     DPBayesianPoissonRegressor,
     DPBayesianRidge,
 )
-from skdpbayes._data.columns import largest_weight
+from skdpbayes._data.table import largest_weight
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.models import potential_gradient, second_moment
 from skdpbayes.models.families import classifier

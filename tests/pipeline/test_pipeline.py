@@ -483,14 +483,15 @@ def test_categories_are_put_together_by_their_noisy_counts():
         DPOneHotEncoder(), Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5
     )
     released = {}
-    found = DPOneHotEncoder._found
+    release = DPOneHotEncoder._release
 
     def kept(self, *args):
-        released.update(found(self, *args))
-        return dict(released)
+        found = release(self, *args)
+        released.update(found[0])
+        return found
 
     with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="noisy counts"):
-        patch.setattr(DPOneHotEncoder, "_found", kept)
+        patch.setattr(DPOneHotEncoder, "_release", kept)
         pipe.fit(MANY[["zip"]].assign(zip=np.arange(N) % 80), np.arange(N) % 2)
     largest = sorted(released, key=released.get)[-59:]
     assert len(released) > 59 and pipe[0].categories_ == [sorted(largest)]

@@ -14,7 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._data.lists import exact_number
+from skdpbayes._data.columns import exact_number
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.metrics import dp_accuracy_score, dp_confusion_matrix
 from skdpbayes.pipeline import make_private_pipeline
