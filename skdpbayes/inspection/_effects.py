@@ -190,7 +190,7 @@ def _behind_steps(estimator, frame):
     estimator = getattr(estimator, "best_estimator_", estimator)
     rows = frame if hasattr(estimator, "feature_names_in_") else frame.to_numpy()
     for node in fitted_tree(estimator).before_last:
-        if node.is_step:
+        if node.kind != "word":
             transform = node.estimator.transform
             rows = sanitize_errors(transform, rows, on_error=reraise_if_safe(_NO_TABLE))
     return rows

@@ -336,7 +336,7 @@ def _names_before(node):
 def follow(node, before):
     """The `Affine` behind a fitted step; of a model, before it."""
     step, name = node.estimator, node.name
-    if not node.is_step or hasattr(step, "_posterior_variables"):
+    if node.kind == "word" or hasattr(step, "_posterior_variables"):
         return before
     if isinstance(step, FrozenEstimator):
         return follow(fitted_tree(step.estimator, name=name), before)

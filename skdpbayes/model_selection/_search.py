@@ -509,8 +509,9 @@ def private_prefix(estimator):
     prefix, names = "", estimator.get_params()
     if is_private_pipeline(estimator):
         return ""
-    if step_tree(estimator).kind == "pipeline":
-        prefix = f"{estimator.steps[-1][0]}__"
+    tree = step_tree(estimator)
+    if tree.kind == "pipeline":
+        prefix = f"{tree.steps[-1].name}__"
     if not {prefix + name for name in _BUDGET_PARAMETERS} <= set(names):
         raise ValueError(
             f"{type(estimator).__name__} has no {', '.join(_BUDGET_PARAMETERS)}: the search needs a private "

@@ -265,20 +265,19 @@ def _score_cost(scorers):
 
 def fit_cost(estimator):
     """The cost of a fitted estimator, or of all steps of a fitted pipeline."""
-    costs = planned_step_costs(estimator)
+    costs = planned_step_costs(fitted_tree(estimator))
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
     refuse_leaks(estimator)
     return _sum(costs)
 
 
-def planned_step_costs(step):
-    """The costs of a fitted step, or of all steps inside it."""
-    if hasattr(step, "privacy_cost_"):
-        cost = step.privacy_cost_
+def planned_step_costs(node):
+    """The costs of a fitted step, a `StepTree`, or of all steps inside it."""
+    cost = getattr(node.estimator, "privacy_cost_", None)
+    if cost is not None:
         return [] if cost.is_zero else [cost]
-    held = fitted_tree(step).children
-    return [cost for child in held for cost in planned_step_costs(child.estimator)]
+    return [cost for child in node.children for cost in planned_step_costs(child)]
 
 
 def refuse_leaks(estimator):

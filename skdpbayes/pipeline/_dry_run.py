@@ -103,7 +103,7 @@ def labels_of(tree, y):
 def _run(node, X, y, params, fixed, before=None):
     """The `DryRun` of a step; ``X`` is None if its columns are not known but for those of ``before``."""
     step = node.estimator
-    if not node.is_step:
+    if node.kind == "word":
         return before if X is None and before is not None else DryRun(output=X, fitted=step)
     if node.is_composite:  # Subclasses may do anything, like other unknown steps.
         if node.kind == "pipeline":
@@ -188,7 +188,7 @@ def _run_pipeline(node, X, y, params, fixed, before=None):
     routed = node.estimator._check_method_params(method="fit", props=params)
     result, fitted = before or DryRun(output=X), []
     for child in node.children:
-        named = routed[child.name] if child.is_step else {}
+        named = routed[child.name] if child.kind != "word" else {}
         given = named.get("fit") or named.get("fit_transform") or {}
         result = _run(child, result.output, y, given, fixed, result)
         fitted.append((child.name, result.fitted))
@@ -205,7 +205,7 @@ def _run_branches(node, X, y, fixed):
     stand_ins = {
         child.name: _StandIn(child, fixed, known, errors)
         for child in node.children
-        if child.is_step
+        if child.kind != "word"
     }
     for name, child in stand_ins.items():
         refuse_models(branches, name, child.node.estimator)

@@ -41,13 +41,13 @@ def fit_steps(node, X, y, params, within_limit=None):
     """
     routed = node.estimator._check_method_params(method="fit", props=params)
     for child in node.children[:-1]:
-        if child.is_step:
+        if child.kind != "word":
             _fit(child, X, y, routed[child.name].get("fit"))
             X = transformed(child.estimator, X)
     last = node.children[-1]
     if last.kind == "pipeline":
         fit_steps(last, X, y, routed[last.name].get("fit") or {}, within_limit)
-    elif last.is_step:
+    elif last.kind != "word":
         given = routed[last.name].get("fit")
         _fit(last, X if within_limit is None else within_limit(X), y, given)
 
@@ -107,7 +107,7 @@ def fit_branches(node, X, fit):
     stand_ins = {
         child.name: _StandIn(child.estimator, partial(fit, child, parts[child.name]))
         for child in node.children
-        if child.is_step
+        if child.kind != "word"
     }
     for name, child in stand_ins.items():
         refuse_models(step, name, child.step)
@@ -353,7 +353,7 @@ def _again(node, X, y, changed):
 
     ``changed`` are the paths of these encoders.
     """
-    if not node.is_step:
+    if node.kind == "word":
         return X
     step = node.estimator
     if _holds(node, changed):

@@ -505,15 +505,17 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             refuse_tools(step)
         self._validate_steps()
         try:
-            check_memory(self.memory).cache(_nothing)()
+            if self.memory is not None:
+                check_memory(self.memory).cache(_nothing)()
         except OSError as error:
             raise ValueError(f"memory={self.memory!r} cannot be used: {error}.") from None
         tree = step_tree(self)
-        paths = [node.path for node in steps_without_budget(tree)]
-        if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
-            raise ValueError(
-                f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
-            )
+        if self.learns_nothing:
+            paths = [node.path for node in steps_without_budget(tree)]
+            if unknown := sorted(set(self.learns_nothing) - set(paths)):
+                raise ValueError(
+                    f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
+                )
         return tree
 
     @warns_last
@@ -560,7 +562,11 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         tree = self._checked_tree()
         check_arguments(self, params, X, y)
         n_rows, n_columns = table_shape(X)
-        leaking = self._report_leaks(tree.leaks(issparse(X)))
+        leaking = tree.leaks(issparse(X))
+        if leaking and self.strict:
+            raise ValueError(f"{' '.join(leaking)} Nothing was read.")
+        for text in leaking:
+            warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
         if is_collection(X):
             refuse_learning(tree)
         limit, header = self.max_rows_per_group, header_of(X)
@@ -712,13 +718,6 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             "Put private estimators directly into the pipeline, and let each fit once.",
             PrivacyWarning,
         )
-
-    def _report_leaks(self, leaking):
-        if leaking and self.strict:
-            raise ValueError(f"{' '.join(leaking)} Nothing was read.")
-        for text in leaking:
-            warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
-        return leaking
 
 
 # A private pipeline from its steps alone.

@@ -17,6 +17,7 @@ from sklearn.impute import SimpleImputer
 
 from .._arguments import is_number, planned_size
 from ..exceptions import PrivacyWarning, SeedWarning
+from ..models.rows import NORMS
 from ..preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
@@ -30,9 +31,6 @@ from ._report import account_of_plan, costs_of_steps, described
 from ._steps import (
     StepRows,
     StepTree,
-    is_free,
-    leaves,
-    longest_last_row,
     misplaced_imputers,
     norm_warnings,
     refuse_hidden,
@@ -272,6 +270,8 @@ class ColumnLimit(NamedTuple):
 def column_limit_of_last(tree, plan, spending, labels):
     """The `ColumnLimit` of a pipeline's last step, None if it takes all that encoders may find.
 
+    The number of its columns is not known before the fit.
+
     Parameters
     ----------
     tree : StepTree
@@ -288,7 +288,7 @@ def column_limit_of_last(tree, plan, spending, labels):
         If the last step cannot even take the columns that there are if nothing is found.
     """
     *early, last = spending
-    if last.before.n_columns is not None or not any(map(_finds_categories, early)):
+    if not any(map(_finds_categories, early)):
         return None
     encoders = tuple(node.path for node in early if type(node.estimator) is DPOneHotEncoder)
     limit = ColumnLimit(0, encoders, last.path, tree.before)
@@ -315,7 +315,7 @@ def _finds_categories(node):
 
 def _may_add_columns(tree):
     """Whether a step that makes its own number of columns may make more than it is given."""
-    *early, _ = (node for node in tree.walk() if node.is_step and not node.is_composite)
+    *early, _ = (node for node in tree.walk() if node.kind != "word" and not node.is_composite)
     own_number = [
         node.estimator for node in early if node.with_rows(StepRows(3), {}).behind.n_columns is None
     ]
@@ -416,7 +416,7 @@ def emit_plan_warnings(plan, tree):
 def tell_of_steps(tree, plan):
     """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
     of_pipeline = too_large_delta(plan.budget, plan.n_samples)
-    for node, _ in leaves(tree):
+    for node in tree.walk():
         for text, category in take_warnings(node.estimator):
             # A pipeline speaks of its delta, and of all seeds at once, before it is charged.
             is_said = text in of_pipeline or (node.path, text) in plan.step_warnings
@@ -583,7 +583,7 @@ def _plan_pipeline(tree, n_samples, rows, labels):
     for child in tree.children:
         refuse_hidden(child)
     tree = tree.with_rows(rows)
-    spending = paid_steps(tree)
+    spending = tree.paid_steps()
     if not spending:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
@@ -605,7 +605,10 @@ def _plan_pipeline(tree, n_samples, rows, labels):
         n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
-    norm = longest_last_row(tree, spending[-1])
+    # What steps before the last one bound, from public information only.
+    norm = spending[-1].before.norm if spending[-1] is tree.last else None
+    if norm is not None and not NORMS[0] <= norm <= NORMS[1]:
+        norm = None
     warnings = (*norm_warnings(final, norm), *misplaced_imputers(tree))
     if not hasattr(final, "data_norm") or final.data_norm is not None:
         norm = None  # The user's own wins.
@@ -628,13 +631,10 @@ def _plan_pipeline(tree, n_samples, rows, labels):
         described=described(tree, n_samples),
         leaks=tuple(tree.leaks()),
         data_norm=norm,
-        column_limit=column_limit_of_last(tree, plan, spending, labels),
+        column_limit=column_limit_of_last(tree, plan, spending, labels)
+        if spending[-1].before.n_columns is None
+        else None,
     )
-
-
-def paid_steps(tree):
-    """The private steps that spend some of the budget, in their order."""
-    return [node for node in tree.private_steps() if not is_free(node.estimator)]
 
 
 def _with_settings(node, settings):
@@ -647,7 +647,7 @@ def seed_of(tree):
 
     Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
     """
-    seeds = [getattr(node.estimator, "random_state", None) for node in paid_steps(tree)]
+    seeds = [getattr(node.estimator, "random_state", None) for node in tree.paid_steps()]
     return next((seed for seed in reversed(seeds) if seed is not None), None)
 
 
@@ -692,7 +692,13 @@ def _check_limits(pipeline, spending):
 def _split(shares, spending, n_samples, warnings, cheaper, budget):
     """The plan that splits a budget over private steps."""
     *early, final = spending
-    early = [node for node in early if _has_columns(node)]
+    for node in early:
+        if node.before.n_columns is None:
+            raise ValueError(
+                f"{node.path} comes after a step whose number of output columns is not public: put it before "
+                "that step."
+            )
+    early = [node for node in early if node.before.n_columns > 0]
     last, width = final.path, final.before.n_columns
     if width == 0:
         raise ValueError(
@@ -725,15 +731,6 @@ def _split(shares, spending, n_samples, warnings, cheaper, budget):
         of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )
-
-
-def _has_columns(node):
-    if node.before.n_columns is None:
-        raise ValueError(
-            f"{node.path} comes after a step whose number of output columns is not public: put it before "
-            "that step."
-        )
-    return node.before.n_columns > 0
 
 
 def _shares(given, early, last):

@@ -35,8 +35,8 @@ from ._steps import (
     fitted_tree,
     is_free,
     is_identity,
-    leaking_nodes,
     leaves,
+    own_leaks,
     step_tree,
 )
 
@@ -154,7 +154,7 @@ def described(tree: StepTree, rows: int) -> tuple[Step, ...]:
     fixed = getattr(tree.estimator, "learns_nothing", None) or ()
     disclosures = []
     for node in tree.walk():
-        if node.is_step and not node.is_composite and not is_identity(node.estimator):
+        if node.kind != "word" and not node.is_composite and not is_identity(node.estimator):
             # Without what an earlier fit left.
             step = clone(node.estimator) if hasattr(node.estimator, "_about") else node.estimator
             disclosed = _step(node._replace(estimator=step), None, rows, fixed, {})
@@ -216,9 +216,8 @@ def unprotected_by(steps: Any) -> tuple[str, ...]:
 
 def _described(pipeline, costs, rows):
     fixed = getattr(pipeline, "learns_nothing", None) or ()
-    leak_texts = dict(
-        reversed([(node.path, text) for node, text in leaking_nodes(step_tree(pipeline))])
-    )
+    nodes = step_tree(pipeline).walk()
+    leak_texts = {node.path: text for node in nodes for text in own_leaks(node)[:1]}
     steps, leaked = [], False
     for leaf, names in leaves(fitted_tree(pipeline)):
         step = _step(leaf, costs.get(leaf.path), rows, fixed, leak_texts, names)

@@ -22,7 +22,6 @@ from sklearn.utils._indexing import _get_column_indices
 
 from .._arguments import is_number
 from ..metrics import PrivateScorer
-from ..models.rows import NORMS
 from ..preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -89,10 +88,12 @@ class StepTree(NamedTuple):
     name : str
         The last of them.
     estimator : estimator, "drop", "passthrough" or None
-    kind : {"pipeline", "columns", "union", "leaf"}
-    is_known : bool
-        Whether it does no more than fit and apply its children, as far as it has some. A subclass of
-        another package may.
+    kind : {"pipeline", "columns", "union", "leaf", "word"}
+        A word stands for a step, and is no estimator.
+    is_composite : bool
+        Whether it does nothing but fit and apply its children. A subclass of another package may do more.
+    is_private : bool
+        Whether it has a privacy budget.
     children : tuple of StepTree
     columns : list, array, slice, callable or None
         What a branch of a ColumnTransformer selects; None of the remainder. Of a fitted one, the places of
@@ -105,26 +106,12 @@ class StepTree(NamedTuple):
     name: str
     estimator: Any
     kind: str
-    is_known: bool
+    is_composite: bool
+    is_private: bool
     children: tuple["StepTree", ...] = ()
     columns: Any = None
     before: StepRows = StepRows(None)
     behind: StepRows = StepRows(None)
-
-    @property
-    def is_step(self) -> bool:
-        """Whether it is an estimator, and no word that stands for one."""
-        return not (self.estimator is None or isinstance(self.estimator, str))
-
-    @property
-    def is_composite(self) -> bool:
-        """Whether it does nothing but fit and apply its children."""
-        return self.kind != "leaf" and self.is_known
-
-    @property
-    def is_private(self) -> bool:
-        """Whether it has a privacy budget."""
-        return self.is_step and is_private(self.estimator)
 
     @property
     def is_nested_private(self) -> bool:
@@ -172,7 +159,7 @@ class StepTree(NamedTuple):
     def walk(self, into: Callable[["StepTree"], bool] | None = None) -> Iterator["StepTree"]:
         """Yield each node, those that hold others first; ``into`` says which to look into."""
         yield self
-        if self.is_known if into is None else into(self):
+        if self.is_composite if into is None else into(self):
             for child in self.children:
                 yield from child.walk(into)
 
@@ -180,9 +167,10 @@ class StepTree(NamedTuple):
         """The node of a path."""
         return next(node for node in self.walk() if node.path == path)
 
-    def private_steps(self) -> list["StepTree"]:
-        """The private steps that hold no others, in their order."""
-        return [node for node in self.walk(_anything) if node.kind == "leaf" and node.is_private]
+    def paid_steps(self) -> list["StepTree"]:
+        """The private steps that spend some of a budget, in their order."""
+        leaves = (node for node in self.walk(lambda node: True) if node.kind == "leaf")
+        return [node for node in leaves if node.is_private and not is_free(node.estimator)]
 
     def with_rows(self, rows: StepRows, learnt: dict[str, int] | None = None) -> "StepTree":
         """The tree whose nodes know their rows, from public information only.
@@ -206,14 +194,21 @@ class StepTree(NamedTuple):
             for child in self.children:
                 children.append(child.with_rows(behind, learnt))
                 behind = children[-1].behind
-        elif self.kind in ("columns", "union"):
-            parts = _rows_of_branches(self, rows)
-            for child, part in zip(self.children, parts, strict=True):
-                children.append(child.with_rows(part, learnt))
-            behind = _side_by_side(self, [child.behind for child in children])
-        else:
+        elif self.kind == "word":
+            is_empty = self.estimator == "drop" or rows.n_columns == 0
+            norm = 0.0 if is_empty else rows.norm
+            behind = StepRows(0 if self.estimator == "drop" else rows.n_columns, norm)
+        elif self.kind == "leaf":
             n_learnt = None if learnt is None else learnt.get(self.path, 0)
-            behind = _rows_behind(self.estimator, rows, n_learnt)
+            width = _n_outputs(self.estimator, rows.n_columns, n_learnt)
+            behind = StepRows(width, _longest_row(self.estimator, rows.n_columns, rows.norm))
+        else:
+            for child, part in zip(self.children, _rows_of_branches(self, rows), strict=True):
+                children.append(child.with_rows(part, learnt))
+            widths: list[Any] = [child.behind.n_columns for child in children]
+            norm = math.hypot(*(child.behind.norm for child in children))
+            norm = math.inf if self.estimator.transformer_weights else norm
+            behind = StepRows(None if None in widths else sum(widths), norm)
         return self._replace(children=tuple(children), before=rows, behind=behind)
 
     def leaks(self, is_sparse: bool = False) -> list[str]:
@@ -222,51 +217,46 @@ class StepTree(NamedTuple):
         Steps that a private pipeline names in ``learns_nothing`` are left out.
         """
         fixed = getattr(self.estimator, "learns_nothing", None) or ()
-        return [text for node, text in leaking_nodes(self, is_sparse) if node.path not in fixed]
-
-
-def _anything(node):
-    return True
+        nodes = (node for node in self.walk() if node.path not in fixed)
+        return [text for node in nodes for text in own_leaks(node, is_sparse)]
 
 
 # The classes that hold steps, by the kind of their node.
 _COMPOSITE_CLASSES = {"pipeline": Pipeline, "columns": ColumnTransformer, "union": FeatureUnion}
 
 
-def step_tree(step: Any, path: str = "", name: str = "", columns: Any = None) -> StepTree:
-    """The `StepTree` of a step, fitted or not, by its parameters."""
-    return _tree(step, path, name, columns, _held_steps, step_tree)
-
-
-def fitted_tree(step: Any, path: str = "", name: str = "", columns: Any = None) -> StepTree:
-    """The `StepTree` of a fitted step: of a ColumnTransformer the fitted branches, as in its output."""
-    return _tree(step, path, name, columns, _fitted_steps, fitted_tree)
-
-
-def _tree(step, path, name, columns, held, make):
-    kinds = (kind for kind, composite in _COMPOSITE_CLASSES.items() if isinstance(step, composite))
-    kind = next(kinds, "leaf")
+def step_tree(
+    step: Any, path: str = "", name: str = "", columns: Any = None, fitted: bool = False
+) -> StepTree:
+    """The `StepTree` of a step, by its parameters; see `fitted_tree`."""
+    if step is None or isinstance(step, str):
+        return StepTree(path, name, step, "word", False, False, columns=columns)
+    kinds = [kind for kind, composite in _COMPOSITE_CLASSES.items() if isinstance(step, composite)]
+    if not kinds:
+        return StepTree(path, name, step, "leaf", False, is_private(step), columns=columns)
+    kind = kinds[0]
+    if kind == "columns" and fitted and hasattr(step, "output_indices_"):
+        held = _fitted_branches(step)
+    elif kind == "columns":
+        held = [*step.transformers, ("remainder", step.remainder, None)]
+    else:
+        steps = step.steps if kind == "pipeline" else step.transformer_list
+        held = [(name, child, None) for name, child in steps]
     is_ours = kind == "pipeline" and type(step).__module__.startswith("skdpbayes.")
-    children = tuple(
-        make(child, f"{path}__{name}" if path else name, name, columns)
-        for name, child, columns in (() if kind == "leaf" else held(step, kind))
-    )
-    is_known = kind == "leaf" or type(step) is _COMPOSITE_CLASSES[kind] or is_ours
-    return StepTree(path, name, step, kind, is_known, children, columns)
+    is_composite = type(step) is _COMPOSITE_CLASSES[kind] or is_ours
+    prefix = f"{path}__" if path else ""
+    children = [step_tree(child, prefix + key, key, part, fitted) for key, child, part in held]
+    private = is_private(step)
+    return StepTree(path, name, step, kind, is_composite, private, tuple(children), columns)
 
 
-def _held_steps(step, kind):
-    """[(name, step, what it selects)] of a composite step."""
-    if kind == "columns":
-        return [*step.transformers, ("remainder", step.remainder, None)]
-    steps = step.steps if kind == "pipeline" else step.transformer_list
-    return [(name, child, None) for name, child in steps]
+def fitted_tree(step: Any, name: str = "") -> StepTree:
+    """The `StepTree` of a fitted step: of a ColumnTransformer the fitted branches, as in its output."""
+    return step_tree(step, name=name, fitted=True)
 
 
-def _fitted_steps(step, kind):
-    """The same of a fitted one: the branches of which columns come out, and then the others."""
-    if kind != "columns" or not hasattr(step, "output_indices_"):
-        return _held_steps(step, kind)
+def _fitted_branches(step):
+    """[(name, step, places)] of a fitted ColumnTransformer: those of which columns come out are first."""
     branches = {name: child for name, child, _ in step.transformers_}
     parts = sorted(step.output_indices_.items(), key=lambda item: item[1].start)
     shown = {
@@ -292,20 +282,14 @@ def is_free(step):
     return isinstance(step, DPImputer) and step.strategy == "constant"
 
 
-def leaking_nodes(tree, is_sparse=False):
-    """Yield (node, message) of steps that may leak, whatever is named in ``learns_nothing``."""
-    for node in tree.walk():
-        for text in _leaks_of_step(node, is_sparse):
-            yield node, text
-
-
 def refuse_learning(tree):
     """Raise a TypeError if a step of a private pipeline learns from rows that are not in this process."""
     fixed = tree.estimator.learns_nothing or ()
     learning = [
         text
-        for node, text in leaking_nodes(tree)
+        for node in tree.walk()
         if node.path and node.path not in fixed and not node.is_composite
+        for text in own_leaks(node)
     ]
     if learning:
         raise TypeError(
@@ -316,16 +300,17 @@ def refuse_learning(tree):
 
 def steps_without_budget(tree):
     """The nodes of all steps inside that have no budget, and are in none that has one."""
-    nodes = tree.walk(lambda node: node is tree or (node.is_known and not node.is_private))
-    return [node for node in nodes if node.path and node.is_step and not node.is_private]
+    nodes = tree.walk(lambda node: node is tree or (node.is_composite and not node.is_private))
+    return [node for node in nodes if node.path and node.kind != "word" and not node.is_private]
 
 
-def _leaks_of_step(node, is_sparse):
-    """Messages about a step, those that it holds apart."""
+def own_leaks(node, is_sparse=False):
+    """Messages about a step that may leak, those that it holds apart, whatever ``learns_nothing`` names."""
     path, step = node.path, node.estimator
     if node.is_composite:
-        return _selections(node) + _densities(node, is_sparse)
-    if not node.is_step or is_private(step) or _learns_nothing(step):
+        is_columns = node.kind == "columns"
+        return _selections(node) + _densities(node, is_sparse) if is_columns else []
+    if node.kind == "word" or node.is_private or _learns_nothing(step):
         return []
     if tool := tool_of(step):
         return [what_is_learnt(tool)]
@@ -390,7 +375,7 @@ def _reads_names_only(selector):
 
 def _densities(node, is_sparse):
     """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
-    if node.kind != "columns" or not node.estimator.sparse_threshold > 0:
+    if not node.estimator.sparse_threshold > 0:
         return []
     leaves = (leaf.estimator for leaf in node.walk() if not leaf.is_composite)
     makers = [type(leaf).__name__ for leaf in leaves if _may_be_sparse(leaf)]
@@ -461,23 +446,6 @@ def is_known_ufunc(function):
 # The rows behind steps, from public information only: their number of columns, and a bound on their norm.
 #
 #     |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
-
-
-def _rows_behind(step, rows, n_learnt):
-    """The `StepRows` behind a step that holds no others, and is taken to find ``n_learnt`` categories."""
-    n_columns, norm, _ = rows
-    if isinstance(step, str) and step == "drop":
-        return StepRows(0, 0.0)
-    if step is None or isinstance(step, str):
-        return StepRows(n_columns, 0.0 if n_columns == 0 else norm)
-    return StepRows(_n_outputs(step, n_columns, n_learnt), _longest_row(step, n_columns, norm))
-
-
-def _side_by_side(node, parts):
-    """The `StepRows` of all branches together."""
-    widths = [part.n_columns for part in parts]
-    norms = [math.inf] if node.estimator.transformer_weights else [part.norm for part in parts]
-    return StepRows(None if None in widths else sum(widths), math.hypot(*norms))
 
 
 def _rows_of_branches(node, rows):
@@ -713,7 +681,7 @@ def names_behind(node, names=None):
     names : ndarray of str or None
     """
     step = node.estimator
-    if not node.is_step:
+    if node.kind == "word":
         return names
     names_seen = getattr(step, "feature_names_in_", None)
     if names_seen is not None:
@@ -757,7 +725,7 @@ def leaves(node, names=None):
 
     A private pipeline inside another has a budget of its own, and may protect persons: it is one step.
     """
-    if not node.is_step or is_identity(node.estimator):
+    if node.kind == "word" or is_identity(node.estimator):
         return
     if not node.is_composite or node.is_nested_private:
         yield node, names
@@ -783,20 +751,6 @@ def is_identity(step):
 
 # Warn of a data_norm that is larger than necessary by this factor.
 _TOO_LONG = 1.5
-
-
-def longest_last_row(tree, final):
-    """Public bound on the norm of rows that reach the last step, None if there is none.
-
-    Parameters
-    ----------
-    tree : StepTree
-        With rows.
-    final : StepTree
-        Its last private step, which may be the end of a pipeline that is the last step.
-    """
-    norm = final.before.norm if final is tree.last else math.inf
-    return norm if NORMS[0] <= norm <= NORMS[1] else None
 
 
 def norm_warnings(final, norm):
