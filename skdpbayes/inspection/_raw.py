@@ -328,7 +328,8 @@ def affine_of(estimator, model, names):
 def _names_before(node):
     """The names of a fitted step's own columns."""
     while node.kind == "pipeline" and not hasattr(node.estimator, "feature_names_in_"):
-        node = node.children[0]
+        # A word before it leaves the columns as they are.
+        node = next(child for child in node.children if child.kind != "word")
     names = getattr(node.estimator, "feature_names_in_", None)
     return [f"x{j}" for j in range(node.estimator.n_features_in_)] if names is None else list(names)
 

@@ -578,7 +578,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         plan = plan_pipeline(tree, n_samples, n_columns, header, labels).changed(
             leaks=tuple(leaking)
         )
-        emit_plan_warnings(plan, tree)
+        emit_plan_warnings(plan)
         if is_collection(X):
             from .._data.dask_partitions import refuse_other_order_in_parts
 

@@ -367,8 +367,16 @@ def _most_columns(plan, last, fewest, labels):
 # to them
 
 
+class StepWarning(NamedTuple):
+    """A warning of a step's own plan."""
+
+    path: str
+    text: str
+    category: type[Warning]
+
+
 def plans_of_steps(spending, parts, n_samples, n_persons=None):
-    """The warnings of private steps' plans, each with the path of its step, and the seconds of fits.
+    """The warnings of private steps' plans, and the seconds of fits.
 
     Parameters
     ----------
@@ -383,7 +391,7 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
 
     Returns
     -------
-    warnings : tuple of (str, str)
+    warnings : tuple of StepWarning
     seconds : float
         A rough guess, as far as plans have one.
     """
@@ -397,29 +405,30 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
             step.set_params(public_size=int(n_persons))
         plan = step.privacy_plan(n_samples, node.before.n_columns)
         # A third-party step need have neither.
-        warnings += [(node.path, text) for text in getattr(plan, "warnings", ())]
+        category = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        for text in getattr(plan, "warnings", ()):
+            warnings.append(StepWarning(node.path, text, category))
         seconds += getattr(plan, "estimated_seconds", 0.0)
     return tuple(warnings), seconds
 
 
-def emit_plan_warnings(plan, tree):
+def emit_plan_warnings(plan):
     """Show the warnings of a plan, those of a step as the step itself would."""
-    of_steps = {f"{path}: {text}": path for path, text in plan.step_warnings}
-    for text in plan.warnings:
-        category = UserWarning
-        if text in of_steps:
-            transforms = hasattr(tree.at(of_steps[text]).estimator, "transform")
-            category = PrivacyWarning if transforms else ConvergenceWarning
-        warn(text, category)
+    of_steps = len(plan.step_warnings)
+    for text in plan.warnings[: len(plan.warnings) - of_steps]:
+        warn(text)
+    for warning in plan.step_warnings:
+        warn(f"{warning.path}: {warning.text}", warning.category)
 
 
 def tell_of_steps(tree, plan):
     """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
     of_pipeline = too_large_delta(plan.budget, plan.n_samples)
+    of_steps = {(warning.path, warning.text) for warning in plan.step_warnings}
     for node in tree.walk():
         for text, category in take_warnings(node.estimator):
             # A pipeline speaks of its delta, and of all seeds at once, before it is charged.
-            is_said = text in of_pipeline or (node.path, text) in plan.step_warnings
+            is_said = text in of_pipeline or (node.path, text) in of_steps
             if not is_said and category is not SeedWarning:
                 warn(f"{node.path}: {text}", category)
 
@@ -463,8 +472,8 @@ class PipelinePlan(PlannedRelease):
         What is known of all steps beforehand, for reports.
     leaks : tuple of str, default=()
         What ``cost`` does not cover, because steps may learn without noise.
-    step_warnings : tuple of (str, str), default=()
-        The paths of steps, and which of ``warnings`` their own plans gave.
+    step_warnings : tuple of StepWarning, default=()
+        Those of ``warnings``, the last, that the steps' own plans gave.
     estimated_seconds : float, default=0.0
         A rough guess of the run time of private models; 0 if their numbers of columns are not known yet.
     """
@@ -482,7 +491,7 @@ class PipelinePlan(PlannedRelease):
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    step_warnings: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    step_warnings: tuple[StepWarning, ...] = field(default=(), compare=False, repr=False)
     estimated_seconds: float = field(default=0.0, compare=False, repr=False)
 
     @property
@@ -625,7 +634,7 @@ def _plan_pipeline(tree, n_samples, rows, labels):
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     of_steps, seconds = plans_of_steps(spending, plan.step_budgets, n_samples, n_persons)
     return plan.changed(
-        warnings=(*plan.warnings, *(f"{path}: {text}" for path, text in of_steps)),
+        warnings=(*plan.warnings, *(f"{path}: {text}" for path, text, _ in of_steps)),
         step_warnings=of_steps,
         estimated_seconds=seconds,
         described=described(tree, n_samples),

@@ -288,7 +288,7 @@ def refuse_learning(tree):
     learning = [
         text
         for node in tree.walk()
-        if node.path and node.path not in fixed and not node.is_composite
+        if not node.is_composite and node.path not in fixed
         for text in own_leaks(node)
     ]
     if learning:
