@@ -23,6 +23,7 @@ from .._compute.execution import progress_bar
 from .._data.collections import refuse_columns_in_other_order
 from .._typing import Claim, MatrixLike, RandomStateLike
 from ..model_selection._total_cost import planned_step_costs
+from ..pipeline._steps import fitted_tree
 from ..preprocessing.one_hot import canonical
 from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import composed
@@ -481,7 +482,8 @@ def claimed_cost(released):
     if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
         # A pipeline of scikit-learn's, whose steps have budgets of their own.
         last, delta = claimed_cost(released.steps[-1][1])
-        others = [cost for _, step in released.steps[:-1] for cost in planned_step_costs(step)]
+        early = fitted_tree(released).children[:-1]
+        others = [cost for node in early for cost in planned_step_costs(node)]
         return None if last is None else composed((last, *others)), delta
     cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
     plan = getattr(released, "plan_", None) or getattr(released, "plan", None)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from scipy.special import expit, softmax
-from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 
 from .._arguments import check_level
@@ -39,6 +38,7 @@ from .._estimator.summaries import (
 )
 from .._typing import MatrixLike, RandomStateLike
 from ..models.rows import clip_rows, scale_rows
+from ..pipeline._steps import fitted_tree
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import Levels, Missing
 from ..privacy.deferred_warnings import warn
@@ -189,11 +189,10 @@ def design_of(estimator, model, frame):
 def _behind_steps(estimator, frame):
     estimator = getattr(estimator, "best_estimator_", estimator)
     rows = frame if hasattr(estimator, "feature_names_in_") else frame.to_numpy()
-    while isinstance(estimator, Pipeline):
-        for _, step in estimator.steps[:-1]:
-            if step is not None and not isinstance(step, str):
-                rows = sanitize_errors(step.transform, rows, on_error=reraise_if_safe(_NO_TABLE))
-        estimator = estimator.steps[-1][1]
+    for node in fitted_tree(estimator).before_last:
+        if node.kind != "word":
+            transform = node.estimator.transform
+            rows = sanitize_errors(transform, rows, on_error=reraise_if_safe(_NO_TABLE))
     return rows
 
 
@@ -243,12 +242,10 @@ def codes_of(estimator, frame, named):
 
 def _declared_codes(estimator, frame):
     """The columns of a frame of which a formula at the beginning reads categories, and no numbers."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[0][1]
-    if not isinstance(estimator, FormulaEncoder):
+    encoder = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
+    if not isinstance(encoder, FormulaEncoder):
         return []
-    factors = [factor for term in estimator._terms() for factor in term]
+    factors = [factor for term in encoder._terms() for factor in term]
     codes = {factor.column for factor in factors if isinstance(factor, Levels)}
     others = [factor for factor in factors if not isinstance(factor, Levels | Missing)]
     numbers = {name for factor in others for name in factor.columns}

@@ -15,11 +15,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     MaxAbsScaler,
@@ -29,7 +27,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from ..pipeline._steps import fitted_branches, names_behind
+from ..pipeline._steps import fitted_tree, names_behind
 from ..preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -311,14 +309,15 @@ def raw_draws(estimator, model, draws, names):
 def affine_of(estimator, model, names):
     """The `Affine` of the columns of the last step, as for `raw_draws`."""
     estimator = getattr(estimator, "best_estimator_", estimator)
-    if not isinstance(estimator, Pipeline):
+    tree = fitted_tree(estimator)
+    if tree.kind != "pipeline":
         if estimator._feature_names_from_pipeline is not None:
             raise ValueError(
                 "this is the last step of a pipeline, and it does not know what the steps before it did to "
                 "the columns of the table: pass the fitted pipeline itself."
             )
         return raw_columns(names)
-    affine = _of_steps(estimator, raw_columns(_names_before(estimator)))
+    affine = follow(tree, raw_columns(_names_before(tree)))
     if len(affine.matrix) != model.n_features_in_:
         raise ValueError(
             f"the steps before the last give {len(affine.matrix)} columns, not {model.n_features_in_}."
@@ -326,44 +325,31 @@ def affine_of(estimator, model, names):
     return affine
 
 
-def _names_before(step):
+def _names_before(node):
     """The names of a fitted step's own columns."""
-    while isinstance(step, Pipeline) and not hasattr(step, "feature_names_in_"):
-        step = step.steps[0][1]
-    names = getattr(step, "feature_names_in_", None)
-    return [f"x{j}" for j in range(step.n_features_in_)] if names is None else list(names)
+    while node.kind == "pipeline" and not hasattr(node.estimator, "feature_names_in_"):
+        # A word before it leaves the columns as they are.
+        node = next(child for child in node.children if child.kind != "word")
+    names = getattr(node.estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(node.estimator.n_features_in_)] if names is None else list(names)
 
 
-def _of_steps(pipeline, before):
-    """Follow all steps but the last model's."""
-    for name, step in pipeline.steps:
-        if hasattr(step, "_posterior_variables"):
-            break
-        before = follow(step, before, name)
-    return before
-
-
-def follow(step, before, name):
-    """The `Affine` behind a fitted step."""
-    if step is None or isinstance(step, str):
+def follow(node, before):
+    """The `Affine` behind a fitted step; of a model, before it."""
+    step, name = node.estimator, node.name
+    if node.kind == "word" or hasattr(step, "_posterior_variables"):
         return before
     if isinstance(step, FrozenEstimator):
-        return follow(step.estimator, before, name)
-    if isinstance(step, Pipeline):
-        return _of_steps(step, before)
-    if isinstance(step, ColumnTransformer):
+        return follow(fitted_tree(step.estimator, name=name), before)
+    if node.kind == "pipeline":
+        for child in node.children:
+            before = follow(child, before)
+        return before
+    if node.kind != "leaf":
         weights = step.transformer_weights or {}
         parts = [
-            (inner, follow(branch, before.rows(places), inner).scaled(weights.get(inner, 1.0)))
-            for inner, branch, places in fitted_branches(step)
-        ]
-        return _side_by_side(parts, before.names)
-    if isinstance(step, FeatureUnion):
-        weights = step.transformer_weights or {}
-        parts = [
-            (inner, follow(branch, before, inner).scaled(weights.get(inner, 1.0)))
-            for inner, branch in step.transformer_list
-            if not (isinstance(branch, str) and branch == "drop")
+            (child.name, follow(child, before.rows(places)).scaled(weights.get(child.name, 1.0)))
+            for child, places in _branches(node)
         ]
         return _side_by_side(parts, before.names)
     if hasattr(step, "_affine"):
@@ -375,7 +361,7 @@ def follow(step, before, name):
     if isinstance(step, SelectorMixin):
         return before.rows(step.get_support(indices=True))
     names = before.column_names
-    after = None if names is None else _new_names(step, names, name)
+    after = None if names is None else _new_names(node, names)
     if after is None:
         raise ValueError(
             f"there are no coefficients in raw units behind {name}, a {type(step).__name__}: it "
@@ -391,19 +377,26 @@ def follow(step, before, name):
     return raw_columns(after, indicators)
 
 
-def _new_names(step, names, label):
+def _branches(node):
+    """[(branch, its places among the columns)] of parallel branches."""
+    if node.kind == "columns":
+        return [(child, child.columns) for child in node.shown_children]
+    return [(child, slice(None)) for child in node.children if child.estimator != "drop"]
+
+
+def _new_names(node, names):
     """The names behind a step that makes columns of its own, or None if it does not tell.
 
     A step may keep the name of a column that it bends, which is then no longer the raw one.
     """
-    unnamed = copy.copy(step)
+    step, unnamed = node.estimator, copy.copy(node.estimator)
     vars(unnamed).pop("feature_names_in_", None)
-    after = names_behind(unnamed, names)
-    after = names_behind(step, names) if after is None else after
+    after = names_behind(node._replace(estimator=unnamed), names)
+    after = names_behind(node, names) if after is None else after
     if after is None or isinstance(step, _KEEPS):
         return after
     old = {*names, *getattr(step, "feature_names_in_", ())}
-    return [f"{label}({name})" if name in old else name for name in after]
+    return [f"{node.name}({name})" if name in old else name for name in after]
 
 
 def _scaling(step):

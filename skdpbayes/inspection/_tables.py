@@ -14,7 +14,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level, is_number
@@ -30,7 +29,7 @@ from .._estimator.summaries import (
     with_notes,
 )
 from .._typing import Label, RandomStateLike
-from ..pipeline._steps import last_step
+from ..pipeline._steps import fitted_tree, names_of_last
 from ._raw import affine_of, raw_draws, with_references, without_doubt
 
 # Coefficients as rows: from named arrays of draws to one column of draws and one label each.
@@ -167,9 +166,10 @@ def named_model(estimator: Any) -> Any:
     """
     estimator = getattr(estimator, "best_estimator_", estimator)
     model, names = estimator, None
-    if isinstance(estimator, Pipeline):
+    tree = fitted_tree(estimator)
+    if tree.kind == "pipeline":
         check_is_fitted(estimator)
-        model, names = last_step(estimator)
+        model, names = tree.last.estimator, names_of_last(tree)
     if not hasattr(model, "_posterior_variables"):
         raise TypeError(
             f"{type(model).__name__} has no private posterior: pass an estimator of skdpbayes, or "

@@ -45,7 +45,7 @@ from ..pipeline._dry_run import dry_run, labels_of
 from ..pipeline._pipeline import check_arguments
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._report import steps_within, unprotected_by
-from ..pipeline._steps import is_private, leaks, refuse_hidden, refuse_selections_by_rows
+from ..pipeline._steps import refuse_hidden, refuse_selections_by_rows, step_tree
 from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import authorizations, charge, dominates
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
@@ -54,7 +54,14 @@ from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_p
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
-from ._total_cost import final_step, fit_cost, planned_cost, refuse_leaks, spending_step
+from ._total_cost import (
+    final_step,
+    fit_cost,
+    is_private_pipeline,
+    planned_cost,
+    refuse_leaks,
+    spending_step,
+)
 
 # What a fitted search passes on to the estimator that it chose.
 
@@ -124,9 +131,10 @@ class BestEstimatorMixin:
         if not account.seeds:
             account = with_seeds(account, best)
         account = account._replace(unprotected=unprotected_by([best]))
-        if not isinstance(best, Pipeline):
+        tree = step_tree(best)
+        if tree.kind != "pipeline":
             return account
-        warnings = (*account.warnings, *leaks(best))
+        warnings = (*account.warnings, *tree.leaks())
         steps = (*steps_within(best, self.plan_.n_samples), *account.steps)
         return account._replace(steps=steps, warnings=warnings)
 
@@ -383,11 +391,11 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
     if is_private_pipeline(candidate):
         expected = _dry_run_whole(candidate, plan, X, y, exposure, groups)
     else:
-        expected = dry_run(candidate, X, y, fit_params(candidate, exposure, groups))
+        expected = dry_run(step_tree(candidate), X, y, fit_params(candidate, exposure, groups))
     n_columns, classes = expected.n_columns, expected.classes
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:
-        classes = labels_of(candidate, train)
+        classes = labels_of(step_tree(candidate), train)
     if n_columns is not None and not is_private_pipeline(candidate):
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
         n_classes = n_classes if classes is None else len(classes)
@@ -400,18 +408,14 @@ def _dry_run_whole(candidate, plan, X, y, exposure, groups):
     """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
     params = fit_params(candidate, exposure)
     check_arguments(candidate, params, X, y)
-    candidate._check_parameters()
+    tree = candidate._checked_tree()
     header = header_of(X)
-    refuse_selections_by_rows(candidate, X, header)
-    step_plan = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
+    refuse_selections_by_rows(tree, X, header)
+    step_plan = plan_pipeline(tree, plan.n_train, table_shape(X)[1], header)
     refuse_unless_covered(step_plan.cost, plan, candidate)
-    with candidate._step_budgets_set(step_plan), rows_compared():
-        return dry_run(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
-
-
-def is_private_pipeline(candidate):
-    """Whether a candidate is a private pipeline, which splits its budget itself."""
-    return isinstance(candidate, Pipeline) and is_private(candidate)
+    with candidate._step_budgets_set(step_plan, tree), rows_compared():
+        ordinary = tree._replace(estimator=Pipeline(candidate.steps))
+        return dry_run(ordinary, X, y, params, candidate.learns_nothing or ())
 
 
 def budgeted_step(candidate):
@@ -424,7 +428,7 @@ def budgeted_step(candidate):
     """
     if not is_private_pipeline(candidate):
         return spending_step(candidate)
-    refuse_hidden(candidate)
+    refuse_hidden(step_tree(candidate))
     refuse_leaks(candidate)
     return candidate
 
@@ -504,8 +508,9 @@ def private_prefix(estimator):
     prefix, names = "", estimator.get_params()
     if is_private_pipeline(estimator):
         return ""
-    if isinstance(estimator, Pipeline):
-        prefix = f"{estimator.steps[-1][0]}__"
+    tree = step_tree(estimator)
+    if tree.kind == "pipeline":
+        prefix = f"{tree.steps[-1].name}__"
     if not {prefix + name for name in _BUDGET_PARAMETERS} <= set(names):
         raise ValueError(
             f"{type(estimator).__name__} has no {', '.join(_BUDGET_PARAMETERS)}: the search needs a private "

@@ -23,10 +23,9 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
-from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
-from ..pipeline._steps import children, is_private, leaks, refuse_hidden, spends
+from ..pipeline._steps import fitted_tree, is_private, refuse_hidden, step_tree
 from ..privacy.cost import PrivacyCost, in_parallel
 from ..privacy.losses import PERSON_RELATIONS, between_rows
 from ..privacy.unsafe_callers import tool_of, what_breaks_the_rule, what_is_learnt
@@ -266,29 +265,35 @@ def _score_cost(scorers):
 
 def fit_cost(estimator):
     """The cost of a fitted estimator, or of all steps of a fitted pipeline."""
-    costs = planned_step_costs(estimator)
+    costs = planned_step_costs(fitted_tree(estimator))
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
     refuse_leaks(estimator)
     return _sum(costs)
 
 
-def planned_step_costs(step):
-    """The costs of a fitted step, or of all steps inside it."""
-    if hasattr(step, "privacy_cost_"):
-        cost = step.privacy_cost_
+def planned_step_costs(node):
+    """The costs of a fitted step, a `StepTree`, or of all steps inside it."""
+    cost = getattr(node.estimator, "privacy_cost_", None)
+    if cost is not None:
         return [] if cost.is_zero else [cost]
-    held = getattr(step, "transformers_", None) or children(step) or []
-    return [cost for _, child, *_ in held for cost in planned_step_costs(child)]
+    return [cost for child in node.children for cost in planned_step_costs(child)]
 
 
 def refuse_leaks(estimator):
-    if leaking := leaks(estimator):
+    """Raise a ValueError if a step may leak."""
+    if leaking := step_tree(estimator).leaks():
         raise ValueError(f"there is no total for steps that may leak: {' '.join(leaking)}")
 
 
 def final_step(estimator):
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    """The last step of a pipeline, which may be a pipeline, too; of others the estimator itself."""
+    return step_tree(estimator).steps[-1].estimator
+
+
+def is_private_pipeline(candidate):
+    """Whether a candidate is a private pipeline, which splits its budget itself."""
+    return step_tree(candidate).kind == "pipeline" and is_private(candidate)
 
 
 def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
@@ -296,7 +301,7 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
 
     ``weighted`` is for fits that may have been given weights of rows, and may then cost more.
     """
-    if isinstance(candidate, Pipeline) and is_private(candidate):
+    if is_private_pipeline(candidate):
         refuse_leaks(candidate)
         return candidate.privacy_plan(n_samples, n_features).cost
     classes = () if n_classes is None else (n_classes,)
@@ -311,15 +316,16 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
 
 def spending_step(candidate):
     """A candidate's last step; raises if other steps spend or may leak."""
-    final = final_step(candidate)
-    others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
-    if not hasattr(final, "privacy_plan") or any(map(spends, others)):
+    tree = step_tree(candidate)
+    *others, last = tree.steps
+    final = last.estimator
+    if not hasattr(final, "privacy_plan") or any(node.spends for node in others):
         raise ValueError(
             "the costs of the candidates cannot be planned: the search's estimator must be one of the "
             "package, or a pipeline in which only the last step spends. Use earlier steps with public "
             "parameters, such as BoundedScaler, DPImputer() or OneHotEncoder(categories=[...], "
             "handle_unknown='ignore'). If other steps spend, a PrivacyLedger adds up the cost of the search."
         )
-    refuse_hidden(candidate)
+    refuse_hidden(tree)
     refuse_leaks(candidate)
     return final

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -30,8 +30,8 @@ from .._errors import sanitize_errors
 from ..preprocessing import BoundedScaler
 from ..privacy.charge import without_releases
 from ..privacy.deferred_warnings import ignored_warnings
-from ._dask import copied, fit_branches, refusal, refuse_models, transformed
-from ._steps import children, is_private, leaks
+from ._fit import copied, fit_branches, refusal, refuse_models, transformed
+from ._steps import step_tree
 
 
 class DryRun(NamedTuple):
@@ -61,13 +61,13 @@ class DryRun(NamedTuple):
     fitted: Any = None
 
 
-def dry_run(step, X, y=None, params=None, fixed=()):
+def dry_run(tree, X, y=None, params=None, fixed=()):
     """Do what a fit does before it is charged, with copies of all steps.
 
     Parameters
     ----------
-    step : estimator
-        A private estimator, or a pipeline.
+    tree : StepTree
+        Of a private estimator, or a pipeline.
     X, y
         As for its `fit`.
     params : dict, default=None
@@ -88,43 +88,42 @@ def dry_run(step, X, y=None, params=None, fixed=()):
         check_consistent_length(X, y)
     # The fit itself shows warnings.
     with ignored_warnings(), without_releases():
-        return _run(step, X, y, params or {}, frozenset(fixed), "")
+        return _run(tree, X, y, params or {}, frozenset(fixed))
 
 
-def labels_of(estimator, y):
+def labels_of(tree, y):
     """The labels that the last step of a fit would find in ``y``, or None without labels."""
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[-1][1]
+    last = tree.last.estimator
     # Label encoding does not depend on groups; pass dummies.
-    has_persons = getattr(estimator, "max_rows_per_group", None) is not None
-    return _run_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
+    has_persons = getattr(last, "max_rows_per_group", None) is not None
+    return _run_rows(last, y, {"groups": np.arange(len(y))} if has_persons else {})
 
 
-def _run(step, X, y, params, fixed, path, before=None):
+def _run(node, X, y, params, fixed, before=None):
     """The `DryRun` of a step; ``X`` is None if its columns are not known but for those of ``before``."""
-    if step is None or isinstance(step, str):
+    step = node.estimator
+    if node.kind == "word":
         return before if X is None and before is not None else DryRun(output=X, fitted=step)
-    if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
-        if isinstance(step, Pipeline):
-            return _run_pipeline(step, X, y, params, fixed, path, before)
+    if node.is_composite:  # Subclasses may do anything, like other unknown steps.
+        if node.kind == "pipeline":
+            return _run_pipeline(node, X, y, params, fixed, before)
         if X is not None:
-            return _run_branches(step, X, y, fixed, path)
-        return _run_unknown_branches(step, y, fixed, path, before or DryRun())
+            return _run_branches(node, X, y, fixed)
+        return _run_unknown_branches(node, y, fixed, before or DryRun())
     if y is None and _needs_labels(step):
         raise ValueError(
             f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
         )
     if X is None:
-        return _run_unknown(step, y, params, fixed, path, before or DryRun())
-    if is_private(step):
+        return _run_unknown(node, y, params, fixed, before or DryRun())
+    if node.is_private:
         return _run_private(step, X, y, params)
-    name = path.removesuffix("__")
-    if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
+    if not hasattr(step, "transform") or (node.path not in fixed and node.leaks()):
         return DryRun(n_columns=_width(X))
     if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
         refuse_other_types(step.categories, X, "categories", cast=True)
     # A step that was fitted elsewhere may hold more than its parameters.
-    step_copy = copy.deepcopy(step) if name in fixed else clone(step)
+    step_copy = copy.deepcopy(step) if node.path in fixed else clone(step)
     if is_collection(X):
         step_copy.fit(example_of(X))
         return DryRun(output=transformed(step_copy, X), fitted=step_copy)
@@ -142,13 +141,14 @@ def _refuse_bounds_by_column(step):
         )
 
 
-def _run_unknown(step, y, params, fixed, path, before):
+def _run_unknown(node, y, params, fixed, before):
     """The `DryRun` of a step of which only some columns are known beforehand."""
+    step = node.estimator
     _refuse_bounds_by_column(step)
     if hasattr(step, "_parameter_constraints"):
         step._validate_params()
     if before.part is not None:
-        _refuse_cells(step, before.part)
+        _refuse_cells(node, before.part)
     is_our_transformer = hasattr(step, "transform") and type(step).__module__.startswith(
         "skdpbayes."
     )
@@ -158,9 +158,9 @@ def _run_unknown(step, y, params, fixed, path, before):
             "its sparse_output to False."
         )
     classes = _run_rows(step, y, params, before.is_sparse)
-    keeps_private = is_private(step) or leaks(step) or path.removesuffix("__") in fixed
+    keeps_private = node.is_private or node.leaks() or node.path in fixed
     if not hasattr(step, "transform") or keeps_private:
-        return DryRun(classes=classes, is_sparse=before.is_sparse and is_private(step))
+        return DryRun(classes=classes, is_sparse=before.is_sparse and node.is_private)
     if is_our_transformer:
         clone(step).fit_transform(_made_up_column(range(2), before.is_sparse))
     part = None
@@ -171,44 +171,43 @@ def _run_unknown(step, y, params, fixed, path, before):
     return DryRun(part=part, is_sparse=before.is_sparse)
 
 
-def _run_unknown_branches(step, y, fixed, path, before):
+def _run_unknown_branches(node, y, fixed, before):
     """The `DryRun` of branches, of which those of a ColumnTransformer select columns not known yet."""
-    keeps_all = isinstance(step, FeatureUnion)
+    keeps_all = node.kind == "union"
     results = [
-        _run(child, None, y, {}, fixed, f"{path}{name}__", before if keeps_all else None)
-        for name, child in children(step)
+        _run(child, None, y, {}, fixed, before if keeps_all else None) for child in node.children
     ]
     parts = [result.part for result in results]
     is_known = keeps_all and bool(parts) and not any(part is None for part in parts)
     return DryRun(part=np.hstack([np.asarray(part) for part in parts]) if is_known else None)
 
 
-def _run_pipeline(pipeline, X, y, params, fixed, path, before=None):
-    pipeline._validate_steps()
-    routed = pipeline._check_method_params(method="fit", props=params)
+def _run_pipeline(node, X, y, params, fixed, before=None):
+    node.estimator._validate_steps()
+    routed = node.estimator._check_method_params(method="fit", props=params)
     result, fitted = before or DryRun(output=X), []
-    for name, step in pipeline.steps:
-        named = {} if step is None or isinstance(step, str) else routed[name]
+    for child in node.children:
+        named = routed[child.name] if child.kind != "word" else {}
         given = named.get("fit") or named.get("fit_transform") or {}
-        result = _run(step, result.output, y, given, fixed, f"{path}{name}__", result)
-        fitted.append((name, result.fitted))
+        result = _run(child, result.output, y, given, fixed, result)
+        fitted.append((child.name, result.fitted))
     return result._replace(fitted=None if result.fitted is None else Pipeline(fitted))
 
 
-def _run_branches(step, X, y, fixed, path):
+def _run_branches(node, X, y, fixed):
     """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
     if is_collection(X):
-        return _run_partitions(step, X, y, fixed, path)
-    branches = clone(step)
+        return _run_partitions(node, X, y, fixed)
+    branches = clone(node.estimator)
     known: list[bool] = []
     errors: list[Exception] = []
     stand_ins = {
-        name: _StandIn(child, f"{path}{name}__", fixed, known, errors)
-        for name, child in children(step)
-        if child is not None and not isinstance(child, str)
+        child.name: _StandIn(child, fixed, known, errors)
+        for child in node.children
+        if child.kind != "word"
     }
     for name, child in stand_ins.items():
-        refuse_models(step, name, child.step)
+        refuse_models(branches, name, child.node.estimator)
     # Without other processes, in which nothing would be noted.
     branches.set_params(n_jobs=None, verbose=False, **stand_ins)
 
@@ -219,33 +218,36 @@ def _run_branches(step, X, y, fixed, path):
     return DryRun(output=output) if all(known) else DryRun(part=output)
 
 
-def _run_partitions(step, X, y, fixed, path):
+def _run_partitions(node, X, y, fixed):
     """Rehearse a ColumnTransformer or FeatureUnion on a collection."""
-    branches, known = clone(step), []
+    branches, known = step_tree(clone(node.estimator), node.path), []
 
-    def made_up(name, child, part):
-        result = _run(child, part, y, {}, fixed, f"{path}{name}__")
+    def made_up(child, part):
+        result = _run(child, part, y, {}, fixed)
         known.append(result.fitted is not None)
         return FunctionTransformer(_no_columns) if result.fitted is None else result.fitted
 
     fit_branches(branches, X, made_up)
-    output = transformed(branches, X)
-    return DryRun(output=output, fitted=branches) if all(known) else DryRun(part=output)
+    output = transformed(branches.estimator, X)
+    if not all(known):
+        return DryRun(part=output)
+    return DryRun(output=output, fitted=branches.estimator)
 
 
 def _no_columns(X):
     return np.zeros((_num_samples(X), 0))
 
 
-def _refuse_cells(step, X):
+def _refuse_cells(node, X):
     """Run the step's input validation on a table with an unknown number of columns."""
+    step = node.estimator
     if not type(step).__module__.startswith(("sklearn.", "skdpbayes.")):
         return
     takes = get_tags(step)
     reads_numbers = not (
         takes.no_validation or takes.input_tags.string or takes.input_tags.categorical
     )
-    if reads_numbers and children(step) is None and _width(X):
+    if reads_numbers and not node.is_composite and _width(X):
         finite = not takes.input_tags.allow_nan
         if is_collection(X):
             with read_table(_Cells(), X, accept_sparse=True, ensure_all_finite=finite):
@@ -322,15 +324,14 @@ def _width(X):
 
 
 def _has_transform(stand_in):
-    return hasattr(stand_in.step, "transform")
+    return hasattr(stand_in.node.estimator, "transform")
 
 
 class _StandIn(BaseEstimator):
     """A branch that is run on a copy where it would be fitted; it notes whether its columns are known."""
 
-    def __init__(self, step, path, fixed, known, errors):
-        self.step = step
-        self.path = path
+    def __init__(self, node, fixed, known, errors):
+        self.node = node
         self.fixed = fixed
         self.known = known
         self.errors = errors
@@ -343,7 +344,7 @@ class _StandIn(BaseEstimator):
 
     def fit_transform(self, X, y=None):
         try:
-            result = _run(self.step, X, y, {}, self.fixed, self.path)
+            result = _run(self.node, X, y, {}, self.fixed)
         except Exception as error:
             self.errors.append(error)  # It quotes no cell.
             raise

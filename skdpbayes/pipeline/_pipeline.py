@@ -36,9 +36,8 @@ from ..privacy.charge import authorizations, charge, charges_beside
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
-from ._column_limit import fit_within_limit
-from ._dask import OnPartitions, fit_steps, refusal, transformed
 from ._dry_run import dry_run, labels_of
+from ._fit import OnPartitions, fit_steps, fit_within_limit, refusal, transformed
 from ._plan import (
     PipelinePlan,
     emit_plan_warnings,
@@ -49,13 +48,14 @@ from ._plan import (
 )
 from ._report import about_of_private, account_of_private
 from ._steps import (
-    leaks,
+    fitted_tree,
     names_within,
-    paths_without_budget,
     refuse_learning,
     refuse_selections_by_rows,
     refuse_tools,
     set_feature_names,
+    step_tree,
+    steps_without_budget,
 )
 
 # What a pipeline's fit is given beside its table: for a step, by name, and of its rows.
@@ -477,9 +477,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         ValueError
             If no step is private, or if a number of columns that is needed is not known beforehand.
         """
-        self._check_parameters()
+        tree = self._checked_tree()
         check_sizes(n_samples=n_samples, n_features=n_features)
-        return plan_pipeline(self, n_samples, n_features)
+        return plan_pipeline(tree, n_samples, n_features)
 
     def _about(self):
         return about_of_private(self)
@@ -492,7 +492,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             )
         return account_of_private(self)
 
-    def _check_parameters(self):
+    def _checked_tree(self):
+        """The `StepTree` of the pipeline, once its parameters are known to be right."""
         self._validate_params()
         if not all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps):
             raise TypeError(
@@ -503,14 +504,18 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             refuse_tools(step)
         self._validate_steps()
         try:
-            check_memory(self.memory).cache(_nothing)()
+            if self.memory is not None:
+                check_memory(self.memory).cache(_nothing)()
         except OSError as error:
             raise ValueError(f"memory={self.memory!r} cannot be used: {error}.") from None
-        paths = paths_without_budget(self)
-        if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
-            raise ValueError(
-                f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
-            )
+        tree = step_tree(self)
+        if self.learns_nothing:
+            paths = [node.path for node in steps_without_budget(tree)]
+            if unknown := sorted(set(self.learns_nothing) - set(paths)):
+                raise ValueError(
+                    f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
+                )
+        return tree
 
     @warns_last
     def fit(
@@ -553,37 +558,43 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
-        self._check_parameters()
+        tree = self._checked_tree()
         check_arguments(self, params, X, y)
         n_rows, n_columns = table_shape(X)
-        leaking = self._report_leaks(issparse(X))
+        leaking = tree.leaks(issparse(X))
+        if leaking and self.strict:
+            raise ValueError(f"{' '.join(leaking)} Nothing was read.")
+        for text in leaking:
+            warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
         if is_collection(X):
-            refuse_learning(self)
+            refuse_learning(tree)
         limit, header = self.max_rows_per_group, header_of(X)
-        seed = partial(seed_of, self, n_columns, header)
+        seed = partial(seed_of, tree)
         n_samples, chosen = rows_of_persons(X, y, groups, params, limit, n_rows, seed)
         if not is_collection(X):  # Whose header is all that selects.
-            refuse_selections_by_rows(self, X, header)
-        labels = partial(labels_of, self, y)
-        plan = plan_pipeline(self, n_samples, n_columns, header, labels).changed(
+            refuse_selections_by_rows(tree, X, header)
+        labels = partial(labels_of, tree, y)
+        plan = plan_pipeline(tree, n_samples, n_columns, header, labels).changed(
             leaks=tuple(leaking)
         )
-        emit_plan_warnings(plan, self.get_params())
+        emit_plan_warnings(plan)
         if is_collection(X):
             from .._data.partitions import refuse_other_order_in_parts
 
             refuse_other_order_in_parts(X, y=y, **params)
         # Partitions of groups are compared only where rows are taken.
-        with self._step_budgets_set(plan), rows_compared(not is_collection(X)):
+        with self._step_budgets_set(plan, tree), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
-            dry_run(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
+            ordinary = tree._replace(estimator=Pipeline(self.steps))
+            dry_run(ordinary, X, y, params, self.learns_nothing or ())
             X, y, params, firsts = chosen()
-            beside = self._fit_within(plan, X, y, params, firsts)
+            beside = self._fit_within(plan, tree, X, y, params, firsts)
         set_privacy_attributes(self, plan)
         if beside:
             self._add_to_spent(beside)
-        set_feature_names(self)
-        tell_of_steps(self, plan)
+        fitted = fitted_tree(self)
+        set_feature_names(fitted)
+        tell_of_steps(fitted, plan)
         return self
 
     @available_if(_transforms)
@@ -634,42 +645,44 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         return self.fit(X, y, groups, **params).predict(X)
 
     @contextmanager
-    def _step_budgets_set(self, plan):
+    def _step_budgets_set(self, plan, tree):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
-        steps = self.get_params()
-        given = [(steps[path], part) for path, part in plan.step_budgets.items()]
-        given_budgets = []
-        for step, (epsilon, delta) in given:
-            settings = {"epsilon": epsilon, "delta": delta}
+        own = {}
+        for path, (epsilon, delta) in plan.step_budgets.items():
+            step, settings = tree.at(path).estimator, {"epsilon": epsilon, "delta": delta}
             if plan.persons is not None:
                 of_rows = plan.budget.neighboring_relation, plan.n_samples, plan.persons.max_rows
                 settings |= settings_for_persons(step, *of_rows)
-            if plan.data_norm is not None and step is given[-1][0]:
+            if plan.data_norm is not None and path == plan.last:
                 settings["data_norm"] = plan.data_norm
-            given_budgets.append((step, {name: getattr(step, name) for name in settings}))
+            own[path] = step, {name: getattr(step, name) for name in settings}
             step.set_params(**settings)
         try:
             yield
         finally:
             # A fit may have put fitted copies in the places of steps.
-            steps = self.get_params()
-            for (step, values), path in zip(given_budgets, plan.step_budgets, strict=True):
-                for estimator in (step, steps[path]):
+            now = step_tree(self)
+            for path, (step, values) in own.items():
+                for estimator in (step, now.at(path).estimator):
                     estimator.set_params(**values)
 
-    def _fit_within(self, plan, X, y, params, firsts):
+    def _fit_within(self, plan, tree, X, y, params, firsts):
         """Charge a plan, and fit the steps."""
         if has_seeds(self):
             announce_seed()
         reservations = charge(plan, self)
+        # What is charged for each step, and the rows that it may read.
+        paid = [
+            (tree.at(path).estimator, cost, firsts if path in plan.of_one_row else None)
+            for path, cost in plan.step_costs.items()
+        ]
         try:
-            paid = authorizations(self._paid_steps(plan, firsts))
             fit = partial(sanitize_errors, super().fit, on_error=self._without_cells)
-            with charges_beside() as beside, paid, names_within(self):
+            with charges_beside() as beside, authorizations(paid), names_within(self):
                 if plan.column_limit is not None:
-                    fit_within_limit(self, plan.column_limit, X, y, params, fit)
+                    fit_within_limit(tree, plan.column_limit, X, y, params, fit)
                 elif is_collection(X):
-                    fit_steps(self, X, y, params)
+                    fit_steps(tree, X, y, params)
                 else:
                     fit(X, y, **params)
         except BaseException as error:
@@ -704,22 +717,6 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             "Put private estimators directly into the pipeline, and let each fit once.",
             PrivacyWarning,
         )
-
-    def _report_leaks(self, is_sparse):
-        leaking = leaks(self, is_sparse)
-        if leaking and self.strict:
-            raise ValueError(f"{' '.join(leaking)} Nothing was read.")
-        for text in leaking:
-            warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
-        return leaking
-
-    def _paid_steps(self, plan, firsts):
-        """The private steps of a plan, each with what is charged for it, and the rows it may read."""
-        steps = self.get_params()
-        return [
-            (steps[path], cost, firsts if path in plan.of_one_row else None)
-            for path, cost in plan.step_costs.items()
-        ]
 
 
 # A private pipeline from its steps alone.

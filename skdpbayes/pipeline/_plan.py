@@ -8,31 +8,32 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.impute import SimpleImputer
 
 from .._arguments import is_number, planned_size
 from ..exceptions import PrivacyWarning, SeedWarning
-from ..preprocessing import DPImputer, DPQuantileScaler
+from ..models.rows import NORMS
+from ..preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta, too_large_delta
+from ..privacy.charge import dominates
 from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, warn
 from ..privacy.losses import PureMechanism
 from ..privacy.planned_release import PlannedRelease
 from ..privacy.units import Persons, plan_for_persons, row_relation_and_distance
-from ._column_limit import ColumnLimit, column_limit_of_last
-from ._report import account_of_plan, costs_of_steps, described, leaves
+from ._report import account_of_plan, costs_of_steps, described
 from ._steps import (
-    is_free,
-    leaks,
-    longest_last_row,
+    StepRows,
+    StepTree,
     misplaced_imputers,
     norm_warnings,
     refuse_hidden,
-    spending_steps,
 )
 
 # What is left of a budget for the last step of a pipeline, and what is charged for it.
@@ -206,7 +207,7 @@ def cheaper_steps(spending, relation, limit):
     if limit is None:
         return {}
     _, steps = row_relation_and_distance(relation, int(limit))
-    return {path: steps for path, step, _ in spending[:-1] if reads_one_row(step, limit)}
+    return {node.path: steps for node in spending[:-1] if reads_one_row(node.estimator, limit)}
 
 
 def larger_budget(budget, factor):
@@ -229,19 +230,158 @@ def smaller_cost(cost, factor):
     return replace(cost, decisions=tuple(bits))
 
 
+# How many columns the last step can take, where encoders find categories.
+#
+#     columns(k_1, k_2, ...) <= most,    k_i categories found by encoder i
+#
+# ``most`` is public: the largest number of columns for which the last step has a plan that costs no more
+# than is charged for it.
+
+
+# Columns; a last step that takes as many takes any number.
+_ANY_NUMBER = 2**20
+
+
+class ColumnLimit(NamedTuple):
+    """The number of columns that a last step can take.
+
+    Attributes
+    ----------
+    n_columns : int
+        The most that it can take.
+    encoders : tuple of str
+        Paths of the encoders that find categories.
+    last : str
+        Path of the last step.
+    rows : StepRows
+        Number of columns of the pipeline's table, and their names.
+    """
+
+    n_columns: int
+    encoders: tuple[str, ...]
+    last: str
+    rows: StepRows
+
+    def columns_with(self, tree: StepTree, learnt: dict[str, int]) -> Any:
+        """The number of columns, given the number of categories that each encoder finds, by path."""
+        return tree.with_rows(self.rows, learnt).at(self.last).before.n_columns
+
+
+def column_limit_of_last(tree, plan, spending, labels):
+    """The `ColumnLimit` of a pipeline's last step, None if it takes all that encoders may find.
+
+    The number of its columns is not known before the fit.
+
+    Parameters
+    ----------
+    tree : StepTree
+        Of the pipeline, with rows.
+    plan : PipelinePlan
+    spending : list of StepTree
+        Its private steps as they are fitted.
+    labels : callable or None
+        Returns the labels that the last step finds, or None.
+
+    Raises
+    ------
+    ValueError
+        If the last step cannot even take the columns that there are if nothing is found.
+    """
+    *early, last = spending
+    if not any(map(_finds_categories, early)):
+        return None
+    encoders = tuple(node.path for node in early if type(node.estimator) is DPOneHotEncoder)
+    limit = ColumnLimit(0, encoders, last.path, tree.before)
+    fewest = limit.columns_with(tree, {})
+    most = _most_columns(plan, last, 1 if fewest is None else fewest, labels)
+    if fewest is not None:
+        return None if most is None else limit._replace(n_columns=most)
+    # A step behind the encoders makes its own number of columns.
+    if most is None or not _may_add_columns(tree):
+        return None
+    raise ValueError(
+        f"{last.path} can take {most} columns, and how many a step behind a private encoder makes is not "
+        "known before the fit: give public lists of categories. Nothing was read."
+    )
+
+
+def _finds_categories(node):
+    """Whether a private step finds the categories of a column."""
+    if type(node.estimator) is not DPOneHotEncoder:
+        return False
+    n_columns = node.before.n_columns
+    return n_columns is None or None in node.estimator._public_lists(None, n_columns)
+
+
+def _may_add_columns(tree):
+    """Whether a step that makes its own number of columns may make more than it is given."""
+    *early, _ = (node for node in tree.walk() if node.kind != "word" and not node.is_composite)
+    own_number = [
+        node.estimator for node in early if node.with_rows(StepRows(3), {}).behind.n_columns is None
+    ]
+    return not all(
+        isinstance(step, SelectorMixin)
+        or (isinstance(step, SimpleImputer) and not step.add_indicator)
+        for step in own_number
+    )
+
+
+def _most_columns(plan, last, fewest, labels):
+    """The largest number of columns for which there is a plan of the cost, None if for any."""
+    epsilon, delta = plan.step_budgets[last.path]
+    final, sizes = clone(last.estimator).set_params(epsilon=epsilon, delta=delta), {}
+    learns_labels = labels is not None and getattr(final, "classes", ()) is None
+    if learns_labels and (names := labels()) is not None and len(names) > 1:
+        sizes["n_classes"] = len(names)
+
+    def is_paid(width):
+        cost = final.privacy_plan(plan.n_samples, width, **sizes).cost
+        return dominates(plan.step_costs[last.path], cost)
+
+    def is_taken(width):
+        try:
+            return is_paid(width)
+        except ValueError:
+            return False
+
+    if not is_paid(fewest):
+        raise ValueError(
+            f"{last.path} costs more at {fewest} columns than can be charged while their number is not "
+            "known: set its sampler or its data_norm, or give public lists of categories."
+        )
+    taken = fewest
+    while taken < _ANY_NUMBER and is_taken(2 * taken):
+        taken *= 2
+    if taken >= _ANY_NUMBER:
+        return None
+    refused = 2 * taken
+    while refused - taken > 1:
+        middle = (taken + refused) // 2
+        taken, refused = (middle, refused) if is_taken(middle) else (taken, middle)
+    return taken
+
+
 # What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
 #
 # plan of each step, at public sizes -> its warnings, after the step's name -> what fitted steps add
 # to them
 
 
+class StepWarning(NamedTuple):
+    """A warning of a step's own plan."""
+
+    path: str
+    text: str
+    category: type[Warning]
+
+
 def plans_of_steps(spending, parts, n_samples, n_persons=None):
-    """The warnings of private steps' plans, each after the name of its step, and the seconds of fits.
+    """The warnings of private steps' plans, and the seconds of fits.
 
     Parameters
     ----------
-    spending : list of (str, private step, int or None)
-        Paths, steps and numbers of columns; a step without a known number says itself what it has to say.
+    spending : list of StepTree
+        Private steps; one whose number of columns is not known says itself what it has to say.
     parts : dict of {str: (float, float)}
         Epsilon and delta of each step.
     n_samples : int
@@ -251,48 +391,46 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
 
     Returns
     -------
-    warnings : tuple of str
+    warnings : tuple of StepWarning
     seconds : float
         A rough guess, as far as plans have one.
     """
     warnings, seconds = [], 0.0
-    for path, step, width in spending:
-        if path not in parts or width is None:
+    for node in spending:
+        if node.path not in parts or node.before.n_columns is None:
             continue
-        epsilon, delta = parts[path]
-        step_copy = clone(step).set_params(epsilon=epsilon, delta=delta)
-        if n_persons is not None and hasattr(step_copy, "transform"):
-            step_copy.set_params(public_size=int(n_persons))
-        plan = step_copy.privacy_plan(n_samples, width)
+        epsilon, delta = parts[node.path]
+        step = clone(node.estimator).set_params(epsilon=epsilon, delta=delta)
+        if n_persons is not None and hasattr(step, "transform"):
+            step.set_params(public_size=int(n_persons))
+        plan = step.privacy_plan(n_samples, node.before.n_columns)
         # A third-party step need have neither.
-        warnings += [f"{path}: {text}" for text in getattr(plan, "warnings", ())]
+        category = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        for text in getattr(plan, "warnings", ()):
+            warnings.append(StepWarning(node.path, text, category))
         seconds += getattr(plan, "estimated_seconds", 0.0)
     return tuple(warnings), seconds
 
 
-def _step_of(text, plan):
-    """The path of the step that a warning of a plan is of, or None."""
-    return next((path for path in plan.step_budgets if text.startswith(f"{path}: ")), None)
+def emit_plan_warnings(plan):
+    """Show the warnings of a plan, those of a step as the step itself would."""
+    of_steps = len(plan.step_warnings)
+    for text in plan.warnings[: len(plan.warnings) - of_steps]:
+        warn(text)
+    for warning in plan.step_warnings:
+        warn(f"{warning.path}: {warning.text}", warning.category)
 
 
-def emit_plan_warnings(plan, steps):
-    """Show the warnings of a plan; ``steps`` are a pipeline's parameters, by name."""
-    for text in plan.warnings:
-        path, category = _step_of(text, plan), UserWarning
-        if path is not None:  # As the step itself would.
-            category = PrivacyWarning if hasattr(steps[path], "transform") else ConvergenceWarning
-        warn(text, category)
-
-
-def tell_of_steps(pipeline, plan):
+def tell_of_steps(tree, plan):
     """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
     of_pipeline = too_large_delta(plan.budget, plan.n_samples)
-    for path, step, _ in leaves(pipeline):
-        for text, category in take_warnings(step):
+    of_steps = {(warning.path, warning.text) for warning in plan.step_warnings}
+    for node in tree.walk():
+        for text, category in take_warnings(node.estimator):
             # A pipeline speaks of its delta, and of all seeds at once, before it is charged.
-            is_said = text in of_pipeline or f"{path}: {text}" in plan.warnings
+            is_said = text in of_pipeline or (node.path, text) in of_steps
             if not is_said and category is not SeedWarning:
-                warn(f"{path}: {text}", category)
+                warn(f"{node.path}: {text}", category)
 
 
 _FINAL_SHARE = 0.8
@@ -334,6 +472,8 @@ class PipelinePlan(PlannedRelease):
         What is known of all steps beforehand, for reports.
     leaks : tuple of str, default=()
         What ``cost`` does not cover, because steps may learn without noise.
+    step_warnings : tuple of StepWarning, default=()
+        Those of ``warnings``, the last, that the steps' own plans gave.
     estimated_seconds : float, default=0.0
         A rough guess of the run time of private models; 0 if their numbers of columns are not known yet.
     """
@@ -351,12 +491,18 @@ class PipelinePlan(PlannedRelease):
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    step_warnings: tuple[StepWarning, ...] = field(default=(), compare=False, repr=False)
     estimated_seconds: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def requested_budget(self) -> Budget:
         """The requested budget, under the neighbouring relation of rows or persons."""
         return self.budget if self.persons is None else self.persons.budget
+
+    @property
+    def last(self) -> str:
+        """The path of the last spending step."""
+        return list(self.step_budgets)[-1]
 
     @property
     def cost_of_single_row_steps(self) -> PrivacyCost:
@@ -399,12 +545,12 @@ class PipelinePlan(PlannedRelease):
             ends = {name: (cost.epsilon(self.delta), self.delta) for name, cost in costs.items()}
         steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in ends.items()]
         if self.data_norm is not None:
-            last = list(self.step_budgets)[-1]
+            last = self.last
             steps.append(
                 ("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}")
             )
         if self.column_limit is not None:
-            last = list(self.step_budgets)[-1]
+            last = self.last
             steps.append(
                 ("at most", f"{self.column_limit.n_columns:,} columns, which {last} can take")
             )
@@ -417,12 +563,13 @@ class PipelinePlan(PlannedRelease):
         return len("protects")
 
 
-def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
+def plan_pipeline(tree, n_samples, n_columns, header=None, labels=None):
     """The plan of a pipeline.
 
     Parameters
     ----------
-    pipeline : PrivatePipeline
+    tree : StepTree
+        Of a `PrivatePipeline`.
     n_samples, n_columns : int
     header : table without rows, default=None
         Given in a fit: the names and types of its columns.
@@ -434,33 +581,31 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None, labels=None):
     plan : PipelinePlan
     """
     with ignored_own_warnings():  # Of a step that is planned again and again.
-        plan = _plan_pipeline(pipeline, n_samples, n_columns, header, labels)
+        plan = _plan_pipeline(tree, n_samples, StepRows(n_columns, header=header), labels)
     for text in too_large_delta(plan.budget, plan.n_samples):
         warn(text, PrivacyWarning)
     return plan
 
 
-def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
-    for _, step in pipeline.steps:
-        refuse_hidden(step)
-    spending = [
-        spending_step
-        for spending_step in spending_steps(pipeline, n_columns, header)[0]
-        if not is_free(spending_step[1])
-    ]
+def _plan_pipeline(tree, n_samples, rows, labels):
+    pipeline = tree.estimator
+    for child in tree.children:
+        refuse_hidden(child)
+    tree = tree.with_rows(rows)
+    spending = tree.paid_steps()
     if not spending:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
             "step, or use scikit-learn's Pipeline."
         )
-    if len({id(step) for _, step, _ in spending}) < len(spending):
+    if len({id(node.estimator) for node in spending}) < len(spending):
         raise ValueError(
             "the same private step is in the pipeline more than once, but it has only one epsilon: put "
             "sklearn.base.clone(step) in the other places."
         )
     _check_limits(pipeline, spending)
     _check_own_budgets(spending)
-    last, final, width = spending[-1]
+    final = spending[-1].estimator
     limit = pipeline.max_rows_per_group
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
@@ -469,69 +614,68 @@ def _plan_pipeline(pipeline, n_samples, n_columns, header, labels):
         n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
-    norm = longest_last_row(pipeline, final, n_columns, header)
-    warnings = (*norm_warnings(final, norm), *misplaced_imputers(pipeline))
+    # What steps before the last one bound, from public information only.
+    norm = spending[-1].before.norm if spending[-1] is tree.last else None
+    if norm is not None and not NORMS[0] <= norm <= NORMS[1]:
+        norm = None
+    warnings = (*norm_warnings(final, norm), *misplaced_imputers(tree))
     if not hasattr(final, "data_norm") or final.data_norm is not None:
         norm = None  # The user's own wins.
     if norm is not None:
-        spending[-1] = last, clone(final).set_params(data_norm=norm), width
+        spending[-1] = _with_settings(spending[-1], {"data_norm": norm})
     if limit is not None:
-        of_rows = row_relation_and_distance(relation, limit)[0]
+        of_rows = row_relation_and_distance(relation, limit)[0], n_samples, limit
         spending = [
-            (
-                path,
-                clone(step).set_params(**settings_for_persons(step, of_rows, n_samples, limit)),
-                n,
-            )
-            for path, step, n in spending
+            _with_settings(node, settings_for_persons(node.estimator, *of_rows))
+            for node in spending
         ]
-    make = partial(
-        _split,
-        pipeline.shares,
-        spending,
-        n_samples,
-        warnings,
-        cheaper_steps(spending, relation, limit),
-    )
+    cheaper = cheaper_steps(spending, relation, limit)
+    make = partial(_split, pipeline.shares, spending, n_samples, warnings, cheaper)
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
-    texts, seconds = plans_of_steps(spending, plan.step_budgets, n_samples, n_persons)
+    of_steps, seconds = plans_of_steps(spending, plan.step_budgets, n_samples, n_persons)
     return plan.changed(
-        warnings=plan.warnings + texts,
+        warnings=(*plan.warnings, *(f"{path}: {text}" for path, text, _ in of_steps)),
+        step_warnings=of_steps,
         estimated_seconds=seconds,
-        described=described(pipeline, n_samples),
-        leaks=tuple(leaks(pipeline)),
+        described=described(tree, n_samples),
+        leaks=tuple(tree.leaks()),
         data_norm=norm,
-        column_limit=column_limit_of_last(pipeline, plan, spending, n_columns, header, labels)
-        if width is None
+        column_limit=column_limit_of_last(tree, plan, spending, labels)
+        if spending[-1].before.n_columns is None
         else None,
     )
 
 
-def seed_of(pipeline, n_columns, header):
+def _with_settings(node, settings):
+    """A node with a copy of its step that has other parameters."""
+    return node._replace(estimator=clone(node.estimator).set_params(**settings))
+
+
+def seed_of(tree):
     """The seed of the last step that is paid for and has one, or None.
 
     Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
     """
-    spending = [step for _, step, _ in spending_steps(pipeline, n_columns, header)[0]]
-    seeds = [getattr(step, "random_state", None) for step in spending if not is_free(step)]
+    seeds = [getattr(node.estimator, "random_state", None) for node in tree.paid_steps()]
     return next((seed for seed in reversed(seeds) if seed is not None), None)
 
 
 def _check_own_budgets(spending):
     """Raise a ValueError if a step has a budget of its own, which a fit would not keep to."""
     given_budgets = []
-    for path, step, _ in spending:
+    for node in spending:
+        step = node.estimator
         parameters = inspect.signature(type(step)).parameters
         for name in {"epsilon", "delta"} & set(parameters):
             default, value = parameters[name].default, getattr(step, name)
             if default is not inspect.Parameter.empty and value != default:
-                given_budgets.append(f"{path}__{name}={value!r}")
+                given_budgets.append(f"{node.path}__{name}={value!r}")
     if given_budgets:
         raise ValueError(
             f"{', '.join(sorted(given_budgets))}: a private pipeline splits its own epsilon and delta over "
             "its steps, and would ignore those of a step. Leave them at their defaults, and set those of the "
             "pipeline. "
-            f"Its shares decide who gets how much, e.g. shares={{{spending[0][0]!r}: 0.1}}."
+            f"Its shares decide who gets how much, e.g. shares={{{spending[0].path!r}: 0.1}}."
         )
 
 
@@ -543,7 +687,9 @@ def _check_limits(pipeline, spending):
     ):
         raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
     limited = [
-        path for path, step, _ in spending if getattr(step, "max_rows_per_group", None) is not None
+        node.path
+        for node in spending
+        if getattr(node.estimator, "max_rows_per_group", None) is not None
     ]
     if limited:
         raise ValueError(
@@ -554,8 +700,15 @@ def _check_limits(pipeline, spending):
 
 def _split(shares, spending, n_samples, warnings, cheaper, budget):
     """The plan that splits a budget over private steps."""
-    *early, (last, final, width) = spending
-    early = [early_step for early_step in early if _has_columns(*early_step)]
+    *early, final = spending
+    for node in early:
+        if node.before.n_columns is None:
+            raise ValueError(
+                f"{node.path} comes after a step whose number of output columns is not public: put it before "
+                "that step."
+            )
+    early = [node for node in early if node.before.n_columns > 0]
+    last, width = final.path, final.before.n_columns
     if width == 0:
         raise ValueError(
             f"no column reaches {last}: give the steps before it columns. A function that selects columns "
@@ -563,15 +716,19 @@ def _split(shares, spending, n_samples, warnings, cheaper, budget):
         )
     shares = _shares(shares, early, last)
     steps, costs = {}, {}
-    for path, step, columns in early:
-        part = larger_budget(budget, cheaper.get(path, 1))
-        epsilon, delta = steps[path] = _part_of(part, shares[path], len(early))
-        costs[path] = cost_of_step(step, epsilon, delta, n_samples, columns)
+    for node in early:
+        part = larger_budget(budget, cheaper.get(node.path, 1))
+        epsilon, delta = steps[node.path] = _part_of(part, shares[node.path], len(early))
+        costs[node.path] = cost_of_step(
+            node.estimator, epsilon, delta, n_samples, node.before.n_columns
+        )
     nothing = PrivacyCost(budget.neighboring_relation)
     spent = sum((smaller_cost(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
-    steps[last], costs[last] = remainder(final, budget, spent, n_samples, width)
+    steps[last], costs[last] = remainder(final.estimator, budget, spent, n_samples, width)
     failing = [
-        step for path, step, _ in spending if path in costs and costs[path].failure_probability > 0
+        node.estimator
+        for node in spending
+        if node.path in costs and costs[node.path].failure_probability > 0
     ]
     return PipelinePlan(
         budget=budget,
@@ -585,21 +742,13 @@ def _split(shares, spending, n_samples, warnings, cheaper, budget):
     )
 
 
-def _has_columns(path, step, columns):
-    if columns is None:
-        raise ValueError(
-            f"{path} comes after a step whose number of output columns is not public: put it before that "
-            "step."
-        )
-    return columns > 0
-
-
 def _shares(given, early, last):
     """The share of each step but the last."""
-    paths = [path for path, _, _ in early]
+    paths = [node.path for node in early]
     if given is None:
-        total = sum(columns for _, _, columns in early)
-        return {path: (1.0 - _FINAL_SHARE) * columns / total for path, _, columns in early}
+        widths = [node.before.n_columns for node in early]
+        parts = [(1.0 - _FINAL_SHARE) * width / sum(widths) for width in widths]
+        return dict(zip(paths, parts, strict=True))
     if set(given) - {last} != set(paths) or not all(
         is_number(share) and 0 < share < 1 for share in given.values()
     ):

@@ -5,14 +5,11 @@ cost = cost of step 1 + ... + cost of step k
 Fitted steps tell what they used; a plan tells what is known of them beforehand.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..privacy.budget import Budget
@@ -34,14 +31,13 @@ from ..report.account import (
     with_seeds,
 )
 from ._steps import (
-    children,
-    fitted_branches,
+    StepTree,
+    fitted_tree,
     is_free,
-    is_private,
-    leaks,
-    leaks_by_path,
-    names_behind,
-    walk,
+    is_identity,
+    leaves,
+    own_leaks,
+    step_tree,
 )
 
 _READS_ONE_ROW = (
@@ -49,25 +45,16 @@ _READS_ONE_ROW = (
 )
 
 
-class _Leaf(NamedTuple):
-    """A step that holds no others: its name in the pipeline, and the names of its columns, if known."""
-
-    path: str
-    step: Any
-    names: Any = None
-
-
 def account_of_private(pipeline: Any) -> Account:
     """The account of a fitted `PrivatePipeline`."""
     plan = pipeline.plan_
     steps = _noted(_described(pipeline, costs_of_steps(plan), plan.n_samples), plan)
-    known = [leaf.step for leaf in leaves(pipeline)]
     account = plan_account(plan, "pipeline")._replace(
         name=type(pipeline).__name__,
         steps=tuple(steps),
         releases=tuple(_release(step, plan.delta) for step in steps if step.role == "charged"),
-        unprotected=unprotected_by(known),
-        warnings=plan.leaks or tuple(leaks(pipeline)),
+        unprotected=unprotected_by([pipeline]),
+        warnings=plan.leaks or tuple(step_tree(pipeline).leaks()),
     )
     return with_seeds(account, pipeline)
 
@@ -104,39 +91,39 @@ def account_of_ordinary(pipeline: Any) -> Account:
     """
     try:
         check_is_fitted(pipeline)
-        private_leaves = [leaf for leaf in leaves(pipeline) if is_private(leaf.step)]
-        fitted = all(hasattr(leaf.step, "plan_") for leaf in private_leaves)
+        private = [leaf for leaf, _ in leaves(fitted_tree(pipeline)) if leaf.is_private]
+        fitted = all(hasattr(leaf.estimator, "plan_") for leaf in private)
     except NotFittedError:
         fitted = False
     if not fitted:
         raise NotFittedError(
             "a step of this pipeline is not fitted: fit the pipeline, or report the plan of its last step."
         )
-    if not private_leaves:
+    if not private:
         raise TypeError(
             "no step of the pipeline is private, and there is nothing to report: a report needs a fitted "
             "estimator of skdpbayes, or a pipeline that holds one."
         )
-    plans = {leaf.path: leaf.step.plan_ for leaf in private_leaves}
+    plans = {leaf.path: leaf.estimator.plan_ for leaf in private}
     costs = {path: plan.cost for path, plan in plans.items()}
     last = list(plans.values())[-1]
     asked = asked_for(last)
     if len([cost for cost in costs.values() if not cost.is_zero]) > 1:
         # Each step had a ceiling, and the whole had none.
         asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)
-    rows = getattr(plans[private_leaves[0].path], "n_samples", None)
+    rows = getattr(plans[private[0].path], "n_samples", None)
     account = plan_account(last, "pipeline")._replace(
         cost=composed(tuple(costs.values())),
         budget=asked,
         name=type(pipeline).__name__,
         steps=tuple(_described(pipeline, costs, rows)),
         releases=tuple(
-            {"estimator": type(leaf.step).__name__, **release_of(leaf.step.plan_)}
-            for leaf in private_leaves
-            if not leaf.step.plan_.cost.is_zero
+            {"estimator": type(leaf.estimator).__name__, **release_of(leaf.estimator.plan_)}
+            for leaf in private
+            if not leaf.estimator.plan_.cost.is_zero
         ),
-        unprotected=unprotected_by([leaf.step for leaf in private_leaves]),
-        warnings=tuple(leaks(pipeline)),
+        unprotected=unprotected_by([leaf.estimator for leaf in private]),
+        warnings=tuple(step_tree(pipeline).leaks()),
         rows=rows,
         proof="Proposition 2",
         may_have_changed=True,
@@ -147,7 +134,9 @@ def account_of_ordinary(pipeline: Any) -> Account:
 def steps_within(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
     """The steps before the last of a fitted pipeline that a search has chosen, and has paid for."""
     spending = {
-        leaf.path for leaf in leaves(pipeline) if is_private(leaf.step) and _spends(leaf.step)
+        leaf.path
+        for leaf, _ in leaves(fitted_tree(pipeline))
+        if leaf.is_private and _spends(leaf.estimator)
     }
     return tuple(
         step._replace(role="within") if step.name in spending else step
@@ -160,17 +149,16 @@ def _spends(step):
     return not (is_free(step) if plan is None else plan.cost.is_zero)
 
 
-def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
+def described(tree: StepTree, rows: int) -> tuple[Step, ...]:
     """The disclosures of a pipeline's steps before a fit."""
+    fixed = getattr(tree.estimator, "learns_nothing", None) or ()
     disclosures = []
-    for path, step, held in walk(pipeline):
-        if step is None or isinstance(step, str) or held is not None or _is_identity(step):
-            continue
-        step_copy = (
-            clone(step) if hasattr(step, "_about") else step
-        )  # Without what an earlier fit left.
-        disclosed = _step(pipeline, _Leaf(path, step_copy), None, rows, {})
-        disclosures.append(disclosed if is_private(step) else disclosed._replace(columns=None))
+    for node in tree.walk():
+        if node.kind != "word" and not node.is_composite and not is_identity(node.estimator):
+            # Without what an earlier fit left.
+            step = clone(node.estimator) if hasattr(node.estimator, "_about") else node.estimator
+            disclosed = _step(node._replace(estimator=step), None, rows, fixed, {})
+            disclosures.append(disclosed if node.is_private else disclosed._replace(columns=None))
     return tuple(disclosures)
 
 
@@ -195,7 +183,7 @@ def _noted(steps, plan):
     for step in steps:
         if step.name in plan.of_one_row:
             step = step._replace(note=_READS_ONE_ROW)
-        if plan.data_norm is not None and step.name == list(plan.step_budgets)[-1]:
+        if plan.data_norm is not None and step.name == plan.last:
             norm = Disclosure(LONGEST_ROW, as_json(plan.data_norm), "steps")
             facts = tuple(norm if fact.what == LONGEST_ROW else fact for fact in step.about.facts)
             step = step._replace(about=step.about._replace(facts=facts))
@@ -220,16 +208,19 @@ def about_of_private(pipeline: Any) -> StepDisclosure:
 
 def unprotected_by(steps: Any) -> tuple[str, ...]:
     """The numbers that fitted steps, or those of pipelines among them, took from the rows as public."""
-    inside = [leaf.step for step in steps if isinstance(step, Pipeline) for leaf in leaves(step)]
+    inside = [leaf.estimator for step in steps for leaf, _ in leaves(fitted_tree(step))]
     if any(map(takes_labels_from_rows, [*steps, *inside])):
         return ("The set of labels, which was taken from the data (classes=None)",)
     return ()
 
 
 def _described(pipeline, costs, rows):
-    leak_texts, steps, leaked = dict(leaks_by_path(pipeline)), [], False
-    for leaf in leaves(pipeline):
-        step = _step(pipeline, leaf, costs.get(leaf.path), rows, leak_texts)
+    fixed = getattr(pipeline, "learns_nothing", None) or ()
+    nodes = step_tree(pipeline).walk()
+    leak_texts = {node.path: text for node in nodes for text in own_leaks(node)[:1]}
+    steps, leaked = [], False
+    for leaf, names in leaves(fitted_tree(pipeline)):
+        step = _step(leaf, costs.get(leaf.path), rows, fixed, leak_texts, names)
         steps.append(_without_columns(step) if leaked else step)
         leaked |= step.role == "unproven"
     return steps
@@ -241,27 +232,24 @@ def _without_columns(step):
     return step._replace(columns=None, about=step.about._replace(facts=facts))
 
 
-def _step(pipeline, leaf, cost, rows, leak_texts):
-    path, step, names = leaf
+def _step(node, cost, rows, fixed, leak_texts, names=None):
+    """The `Step` of a node; ``fixed`` are the paths of those that learn nothing in the user's word."""
+    step = node.estimator
     fields = {"rows": rows}
     if getattr(step, "feature_names_in_", None) is None and names is not None:
         count = getattr(step, "n_features_in_", len(names))
         fields["columns"] = tuple(map(str, names)) if count == len(names) else count
-    if not is_private(step):
-        fields["role"], fields["note"] = _role(pipeline, path, step, leak_texts)
-    result = step_of(step, cost, path, **fields)
+    if node.path in fixed and not node.is_private:
+        fields["role"] = "vouched"
+    elif not node.is_private:
+        text = leak_texts.get(node.path) or next(iter(step_tree(step).leaks()), "")
+        fields["role"], fields["note"] = ("unproven", text) if text else ("free", "")
+    result = step_of(step, cost, node.path, **fields)
     return (
         result
         if result.about.facts
         else result._replace(about=result.about._replace(facts=_facts(step)))
     )
-
-
-def _role(pipeline, path, step, leak_texts):
-    if path in (getattr(pipeline, "learns_nothing", None) or ()):
-        return "vouched", ""
-    text = leak_texts.get(path) or next(iter(leaks(step)), "")
-    return ("unproven", text) if text else ("free", "")
 
 
 def _facts(step):
@@ -277,41 +265,6 @@ def _facts(step):
     if getattr(step, "strategy", None) == "constant" and hasattr(step, "fill_value"):
         facts.append(Disclosure("value for missing ones", as_json(step.fill_value), "declared"))
     return tuple(facts)
-
-
-def leaves(step: Any, path: str = "", names: Any = None) -> Iterator[_Leaf]:
-    """Yield the steps of a fitted pipeline that hold no others, in their order."""
-    if step is None or isinstance(step, str) or _is_identity(step):
-        return
-    # A private pipeline inside another has a budget of its own, and may protect persons.
-    if children(step) is None or (path and is_private(step)):
-        yield _Leaf(path.removesuffix("__"), step, names)
-    elif isinstance(step, Pipeline):
-        for name, child in step.steps:
-            yield from leaves(child, f"{path}{name}__", names)
-            names = names_behind(child, names)
-    elif isinstance(step, ColumnTransformer):
-        yield from _leaves_of_columns(step, path)
-    elif isinstance(step, FeatureUnion):
-        for name, child in step.transformer_list:
-            yield from leaves(child, f"{path}{name}__", names)
-
-
-def _leaves_of_columns(step, path):
-    check_is_fitted(step)
-    own = getattr(step, "feature_names_in_", None)
-    taken = set()
-    for name, child, places in fitted_branches(step):
-        taken.add(name)
-        names = [f"column {j}" for j in places] if own is None else [own[j] for j in places]
-        yield from leaves(child, f"{path}{name}__", names)
-    for name, child, _ in step.transformers_:  # Branches of which no column comes out.
-        if name not in taken:
-            yield from leaves(child, f"{path}{name}__")
-
-
-def _is_identity(step):
-    return type(step) is FunctionTransformer and step.func is None and step.inverse_func is None
 
 
 register(Pipeline, account_of_ordinary)

@@ -1,7 +1,12 @@
-"""The steps of a pipeline: which learn without noise, what they spend, their columns, names and norms."""
+"""The steps of a pipeline as a tree, and what follows from it: leaks, columns, norms, budgets and names.
+
+    pipeline: one step behind the other;    columns, union: branches side by side;    leaf: a step of its own
+
+Nothing else looks into scikit-learn's Pipeline, ColumnTransformer and FeatureUnion.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,7 +22,6 @@ from sklearn.utils._indexing import _get_column_indices
 
 from .._arguments import is_number
 from ..metrics import PrivateScorer
-from ..models.rows import NORMS
 from ..preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -56,42 +60,212 @@ _REMEDIES = {
 }
 
 
-def children(step):
-    """[(name, step)] of a composite step, or None; a subclass may do more than fit what it holds."""
-    is_ours = type(step).__module__.startswith("skdpbayes.")
-    if type(step) is Pipeline or (is_ours and isinstance(step, Pipeline)):
-        return list(step.steps)
-    if type(step) is ColumnTransformer:
-        held = [(name, child) for name, child, _ in step.transformers]
-        return [*held, ("remainder", step.remainder)]
-    if type(step) is FeatureUnion:
-        return list(step.transformer_list)
-    return None
+class StepRows(NamedTuple):
+    """What is public of the rows that reach a step.
+
+    Attributes
+    ----------
+    n_columns : int or None
+        None if it is not known before the fit.
+    norm : float, default=inf
+        A bound on their norm.
+    header : table without rows, default=None
+        The names and types of their columns, if they are known.
+    """
+
+    n_columns: int | None
+    norm: float = math.inf
+    header: Any = None
 
 
-class Node(NamedTuple):
-    """A step, and the steps that it holds.
+class StepTree(NamedTuple):
+    """A step, and the steps that it holds; made by `step_tree` or `fitted_tree`.
 
     Attributes
     ----------
     path : str
         The names of the steps down to it, joined by ``__``; empty for the whole.
+    name : str
+        The last of them.
     estimator : estimator, "drop", "passthrough" or None
-    held : list of (str, estimator) or None
-        As of `children`.
+    kind : {"pipeline", "columns", "union", "leaf", "word"}
+        A word stands for a step, and is no estimator.
+    is_composite : bool
+        Whether it does nothing but fit and apply its children. A subclass of another package may do more.
+    is_private : bool
+        Whether it has a privacy budget.
+    children : tuple of StepTree
+    columns : list, array, slice, callable or None
+        What a branch of a ColumnTransformer selects; None of the remainder. Of a fitted one, the places of
+        its columns, and None of a branch that adds none to the output.
+    before, behind : StepRows
+        The rows that reach it, and those that it makes of them, as far as `with_rows` has told.
     """
 
     path: str
+    name: str
     estimator: Any
-    held: list[tuple[str, Any]] | None
+    kind: str
+    is_composite: bool
+    is_private: bool
+    children: tuple["StepTree", ...] = ()
+    columns: Any = None
+    before: StepRows = StepRows(None)
+    behind: StepRows = StepRows(None)
+
+    @property
+    def is_nested_private(self) -> bool:
+        """Whether it is a private pipeline inside another, which has a budget of its own."""
+        return self.kind == "pipeline" and self.path != "" and self.is_private
+
+    @property
+    def shown_children(self) -> tuple["StepTree", ...]:
+        """The branches of a fitted ColumnTransformer of which columns come out."""
+        return tuple(child for child in self.children if child.columns is not None)
+
+    @property
+    def spends(self) -> bool:
+        """Whether it, or a step that it holds, spends some of a budget."""
+        return any(node.is_private and not is_free(node.estimator) for node in self.walk())
+
+    @property
+    def steps(self) -> tuple["StepTree", ...]:
+        """The steps of a pipeline; of others itself."""
+        return self.children if self.kind == "pipeline" else (self,)
+
+    @property
+    def first(self) -> "StepTree":
+        """The first step of the first of pipelines inside each other."""
+        node = self
+        while node.kind == "pipeline":
+            node = node.children[0]
+        return node
+
+    @property
+    def last(self) -> "StepTree":
+        """The last step of the last of pipelines inside each other."""
+        node = self
+        while node.kind == "pipeline":
+            node = node.children[-1]
+        return node
+
+    @property
+    def before_last(self) -> tuple["StepTree", ...]:
+        """The steps before the last, those of a pipeline at the end among them."""
+        if self.kind != "pipeline":
+            return ()
+        return (*self.children[:-1], *self.children[-1].before_last)
+
+    def walk(self, into: Callable[["StepTree"], bool] | None = None) -> Iterator["StepTree"]:
+        """Yield each node, those that hold others first; ``into`` says which to look into."""
+        yield self
+        if self.is_composite if into is None else into(self):
+            for child in self.children:
+                yield from child.walk(into)
+
+    def at(self, path: str) -> "StepTree":
+        """The node of a path."""
+        return next(node for node in self.walk() if node.path == path)
+
+    def paid_steps(self) -> list["StepTree"]:
+        """The private steps that spend some of a budget, in their order."""
+        leaves = (node for node in self.walk(lambda node: True) if node.kind == "leaf")
+        return [node for node in leaves if node.is_private and not is_free(node.estimator)]
+
+    def with_rows(self, rows: StepRows, learnt: dict[str, int] | None = None) -> "StepTree":
+        """The tree whose nodes know their rows, from public information only.
+
+        Parameters
+        ----------
+        rows : StepRows
+            Those that reach it.
+        learnt : dict of {str: int}, default=None
+            The number of categories that encoders are taken to find, by path, and 0 for those that it does
+            not name. None is that they are not known.
+        """
+        if self.is_nested_private:
+            raise ValueError(
+                f"{self.path} is a private pipeline with a budget of its own, which the outer pipeline "
+                "cannot split: put its steps into scikit-learn's Pipeline."
+            )
+        children: list[StepTree] = []
+        behind = rows
+        if self.kind == "pipeline":
+            for child in self.children:
+                children.append(child.with_rows(behind, learnt))
+                behind = children[-1].behind
+        elif self.kind == "word":
+            is_empty = self.estimator == "drop" or rows.n_columns == 0
+            norm = 0.0 if is_empty else rows.norm
+            behind = StepRows(0 if self.estimator == "drop" else rows.n_columns, norm)
+        elif self.kind == "leaf":
+            n_learnt = None if learnt is None else learnt.get(self.path, 0)
+            width = _n_outputs(self.estimator, rows.n_columns, n_learnt)
+            behind = StepRows(width, _longest_row(self.estimator, rows.n_columns, rows.norm))
+        else:
+            for child, part in zip(self.children, _rows_of_branches(self, rows), strict=True):
+                children.append(child.with_rows(part, learnt))
+            widths: list[Any] = [child.behind.n_columns for child in children]
+            norm = math.hypot(*(child.behind.norm for child in children))
+            norm = math.inf if self.estimator.transformer_weights else norm
+            behind = StepRows(None if None in widths else sum(widths), norm)
+        return self._replace(children=tuple(children), before=rows, behind=behind)
+
+    def leaks(self, is_sparse: bool = False) -> list[str]:
+        """One message for each step that may leak; ``is_sparse`` refers to the table.
+
+        Steps that a private pipeline names in ``learns_nothing`` are left out.
+        """
+        fixed = getattr(self.estimator, "learns_nothing", None) or ()
+        nodes = (node for node in self.walk() if node.path not in fixed)
+        return [text for node in nodes for text in own_leaks(node, is_sparse)]
 
 
-def walk(step, into=None, path=""):
-    """Yield each `Node` of a pipeline, those that hold others first; ``into`` says which to look into."""
-    held = children(step)
-    yield Node(path, step, held)
-    for name, child in (held or ()) if into is None or into(step) else ():
-        yield from walk(child, into, f"{path}__{name}" if path else name)
+# The classes that hold steps, by the kind of their node.
+_COMPOSITE_CLASSES = {"pipeline": Pipeline, "columns": ColumnTransformer, "union": FeatureUnion}
+
+
+def step_tree(
+    step: Any, path: str = "", name: str = "", columns: Any = None, fitted: bool = False
+) -> StepTree:
+    """The `StepTree` of a step, by its parameters; see `fitted_tree`."""
+    if step is None or isinstance(step, str):
+        return StepTree(path, name, step, "word", False, False, columns=columns)
+    kinds = [kind for kind, composite in _COMPOSITE_CLASSES.items() if isinstance(step, composite)]
+    if not kinds:
+        return StepTree(path, name, step, "leaf", False, is_private(step), columns=columns)
+    kind = kinds[0]
+    if kind == "columns" and fitted and hasattr(step, "output_indices_"):
+        held = _fitted_branches(step)
+    elif kind == "columns":
+        held = [*step.transformers, ("remainder", step.remainder, None)]
+    else:
+        steps = step.steps if kind == "pipeline" else step.transformer_list
+        held = [(name, child, None) for name, child in steps]
+    is_ours = kind == "pipeline" and type(step).__module__.startswith("skdpbayes.")
+    is_composite = type(step) is _COMPOSITE_CLASSES[kind] or is_ours
+    prefix = f"{path}__" if path else ""
+    children = [step_tree(child, prefix + key, key, part, fitted) for key, child, part in held]
+    private = is_private(step)
+    return StepTree(path, name, step, kind, is_composite, private, tuple(children), columns)
+
+
+def fitted_tree(step: Any, name: str = "") -> StepTree:
+    """The `StepTree` of a fitted step: of a ColumnTransformer the fitted branches, as in its output."""
+    return step_tree(step, name=name, fitted=True)
+
+
+def _fitted_branches(step):
+    """[(name, step, places)] of a fitted ColumnTransformer: those of which columns come out are first."""
+    branches = {name: child for name, child, _ in step.transformers_}
+    parts = sorted(step.output_indices_.items(), key=lambda item: item[1].start)
+    shown = {
+        name: list(step._transformer_to_input_indices[name])
+        for name, part in parts
+        if name in branches and branches[name] != "drop" and part.stop > part.start
+    }
+    names = [*shown, *(name for name in branches if name not in shown)]
+    return [(name, branches[name], shown.get(name)) for name in names]
 
 
 def is_private(step):
@@ -108,22 +282,14 @@ def is_free(step):
     return isinstance(step, DPImputer) and step.strategy == "constant"
 
 
-def leaks(step, is_sparse=False):
-    """One message for each step that may leak; ``is_sparse`` refers to the table.
-
-    Steps that a private pipeline names in ``learns_nothing`` are left out.
-    """
-    fixed = getattr(step, "learns_nothing", None)
-    return [text for path, text in _leaks(step, is_sparse) if path not in (fixed or ())]
-
-
-def refuse_learning(pipeline):
+def refuse_learning(tree):
     """Raise a TypeError if a step of a private pipeline learns from rows that are not in this process."""
-    steps, fixed = pipeline.get_params(), pipeline.learns_nothing or ()
+    fixed = tree.estimator.learns_nothing or ()
     learning = [
         text
-        for path, text in _leaks(pipeline)
-        if path not in fixed and children(steps.get(path)) is None and path
+        for node in tree.walk()
+        if not node.is_composite and node.path not in fixed
+        for text in own_leaks(node)
     ]
     if learning:
         raise TypeError(
@@ -132,34 +298,19 @@ def refuse_learning(pipeline):
         )
 
 
-def leaks_by_path(step):
-    """{name of the step: message} of the same, whatever is named in ``learns_nothing``."""
-    return dict(reversed(list(_leaks(step))))
+def steps_without_budget(tree):
+    """The nodes of all steps inside that have no budget, and are in none that has one."""
+    nodes = tree.walk(lambda node: node is tree or (node.is_composite and not node.is_private))
+    return [node for node in nodes if node.path and node.kind != "word" and not node.is_private]
 
 
-def paths_without_budget(pipeline):
-    """The paths of all steps inside that have no budget, and are in none that has one."""
-    steps = walk(pipeline, lambda step: step is pipeline or not is_private(step))
-    return [
-        path
-        for path, step, _ in steps
-        if path and not (step is None or isinstance(step, str) or is_private(step))
-    ]
-
-
-def _leaks(step, is_sparse=False):
-    """Yield (path, message)."""
-    for node in walk(step):
-        for text in _leaks_of_step(node, is_sparse):
-            yield node.path, text
-
-
-def _leaks_of_step(node, is_sparse):
-    """Messages about a step, those that it holds apart."""
-    path, step, held = node
-    if held is not None:
-        return _selections(step) + _densities(step, is_sparse)
-    if step is None or isinstance(step, str) or is_private(step) or _learns_nothing(step):
+def own_leaks(node, is_sparse=False):
+    """Messages about a step that may leak, those that it holds apart, whatever ``learns_nothing`` names."""
+    path, step = node.path, node.estimator
+    if node.is_composite:
+        is_columns = node.kind == "columns"
+        return _selections(node) + _densities(node, is_sparse) if is_columns else []
+    if node.kind == "word" or node.is_private or _learns_nothing(step):
         return []
     if tool := tool_of(step):
         return [what_is_learnt(tool)]
@@ -184,35 +335,33 @@ def refuse_tools(step):
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
 
 
-def _selections(step):
+def _selections(node):
     """Messages about columns that are selected by what may depend on the rows."""
-    if type(step) is not ColumnTransformer:
-        return []
     return [
-        f"the columns of {name} are selected by a function or by their types, which may depend on the rows, "
-        "as a single text among numbers changes a type: use a list, or make_column_selector(pattern=...)."
-        for name, _, columns in step.transformers
-        if callable(columns) and not _reads_names_only(columns)
+        f"the columns of {child.name} are selected by a function or by their types, which may depend on the "
+        "rows, as a single text among numbers changes a type: use a list, or "
+        "make_column_selector(pattern=...)."
+        for child in node.children
+        if callable(child.columns) and not _reads_names_only(child.columns)
     ]
 
 
-def refuse_selections_by_rows(step, X, header):
+def refuse_selections_by_rows(tree, X, header):
     """Raise a ValueError if a function selects other columns of a table than of its header.
 
     A plan knows the header only, and would not count a step that it takes to have no columns.
     """
-    if isinstance(step, Pipeline) and step.steps:
-        refuse_selections_by_rows(step.steps[0][1], X, header)
-    for child in step.transformer_list if isinstance(step, FeatureUnion) else ():
-        refuse_selections_by_rows(child[1], X, header)
-    for name, _, columns in step.transformers if isinstance(step, ColumnTransformer) else ():
-        if not callable(columns) or header is None:
+    reached = tree.children[:1] if tree.kind == "pipeline" else tree.children
+    for node in reached if tree.kind != "columns" else ():
+        refuse_selections_by_rows(node, X, header)
+    for node in reached if tree.kind == "columns" else ():
+        if not callable(node.columns) or header is None:
             continue
-        planned, chosen = (_get_column_indices(table, columns(table)) for table in (header, X))
+        planned, chosen = (_get_column_indices(table, node.columns(table)) for table in (header, X))
         if list(planned) != list(chosen):
             raise ValueError(
-                f"the function that selects the columns of {name} chooses others with rows than without: "
-                "give a list of columns. Nothing was read by a private step."
+                f"the function that selects the columns of {node.name} chooses others with rows than "
+                "without: give a list of columns. Nothing was read by a private step."
             )
 
 
@@ -224,11 +373,11 @@ def _reads_names_only(selector):
     )
 
 
-def _densities(step, is_sparse):
+def _densities(node, is_sparse):
     """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
-    if type(step) is not ColumnTransformer or not step.sparse_threshold > 0:
+    if not node.estimator.sparse_threshold > 0:
         return []
-    leaves = (leaf for _, leaf, held in walk(step) if held is None)
+    leaves = (leaf.estimator for leaf in node.walk() if not leaf.is_composite)
     makers = [type(leaf).__name__ for leaf in leaves if _may_be_sparse(leaf)]
     if not makers and not is_sparse:
         return []
@@ -294,75 +443,25 @@ def is_known_ufunc(function):
     return known and (function.nin, function.nout, function.signature) == (1, 1, None)
 
 
-# The spending steps of a pipeline and their numbers of columns, from public information only.
+# The rows behind steps, from public information only: their number of columns, and a bound on their norm.
+#
+#     |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
 
 
-# Longer lists are categories or weights.
-_LONGEST_LIST = 1000
-_COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
-
-
-class StepRows(NamedTuple):
-    """What is public of the rows that reach a step.
-
-    Attributes
-    ----------
-    n_columns : int or None
-        None if it is not known before the fit.
-    norm : float, default=inf
-        A bound on their norm.
-    header : table without rows, default=None
-        The names and types of their columns, if they are known.
-    """
-
-    n_columns: int | None
-    norm: float = math.inf
-    header: Any = None
-
-
-def spending_steps(step, n_columns, header=None, learnt=None):
-    """[(path, step, number of input columns)] of the private steps, and the number of output columns.
-
-    ``learnt`` has the number of categories that encoders are taken to find, by path, and 0 for those that it
-    does not name.
-    """
-    spending, rows = behind(step, StepRows(n_columns, header=header), learnt)
-    return spending, rows.n_columns
-
-
-def behind(step, rows, learnt=None, path=""):
-    """The private steps inside a step, as of `spending_steps`, and the `StepRows` behind it."""
+def _rows_of_branches(node, rows):
+    """The `StepRows` that reach each parallel branch."""
     n_columns, norm, header = rows
-    if step is None or isinstance(step, str):
-        if step == "drop":
-            return [], StepRows(0, 0.0)
-        return [], StepRows(n_columns, 0.0 if n_columns == 0 else norm)
-    if isinstance(step, Pipeline):
-        if path and is_private(step):
-            raise ValueError(
-                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the outer "
-                "pipeline cannot split: put its steps into scikit-learn's Pipeline."
-            )
-        spending: list[tuple] = []
-        for name, child in step.steps:
-            inner, rows = behind(child, rows, learnt, f"{path}{name}__")
-            spending += inner
-        return spending, rows
-    if isinstance(step, ColumnTransformer | FeatureUnion):
-        parts = [
-            behind(child, StepRows(n, norm, part), learnt, f"{path}{name}__")
-            for name, child, n, part in branches(step, n_columns, header)
-        ]
-        widths = [part.n_columns for _, part in parts]
-        norms = (math.inf,) if step.transformer_weights else (part.norm for _, part in parts)
-        width = None if None in widths else sum(widths)
-        return [found for inner, _ in parts for found in inner], StepRows(width, math.hypot(*norms))
-    name = path.removesuffix("__")
-    spending = [(name, step, n_columns)] if is_private(step) else []
-    n_learnt = None if learnt is None else learnt.get(name, 0)
-    return spending, StepRows(
-        _n_outputs(step, n_columns, n_learnt), _longest_row(step, n_columns, norm)
-    )
+    if node.kind == "union":
+        return [rows] * len(node.children)
+    selected = [_places(child.columns, n_columns, header) for child in node.children[:-1]]
+    used = {place for places in selected for place in places}
+    rest = None if n_columns is None else n_columns - len(used)
+    if rest is not None and rest < 0:
+        raise ValueError(
+            f"a ColumnTransformer selects {len(used)} columns, and its table has {n_columns}: pass the "
+            "number of columns of the table, or the table itself."
+        )
+    return [StepRows(width, norm) for width in [*map(len, selected), rest]]
 
 
 def _n_outputs(step, n_columns, n_learnt):
@@ -381,8 +480,6 @@ def _n_outputs(step, n_columns, n_learnt):
 
 def _longest_row(step, n_columns, norm):
     """A bound on the norm of the output rows of a step that holds no others, inf if there is none.
-
-    |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
 
     A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
     """
@@ -426,24 +523,6 @@ def _n_indicators(step, n_columns, n_learnt):
     return sum(map(len, step.categories)) if others == (None, None, None) else None
 
 
-def branches(step, n_columns, header):
-    """(name, step, number of input columns, header or None) of each parallel branch."""
-    if isinstance(step, FeatureUnion):
-        return [(name, child, n_columns, header) for name, child in step.transformer_list]
-    branches, used = [], set()
-    for name, child, columns in step.transformers:
-        places = _places(columns, n_columns, header)
-        used.update(places)
-        branches.append((name, child, len(places), None))
-    rest = None if n_columns is None else n_columns - len(used)
-    if rest is not None and rest < 0:
-        raise ValueError(
-            f"a ColumnTransformer selects {len(used)} columns, and its table has {n_columns}: pass the "
-            "number of columns of the table, or the table itself."
-        )
-    return [*branches, ("remainder", step.remainder, rest, None)]
-
-
 def _places(columns, n_columns, header):
     if header is not None:
         return list(_get_column_indices(header, columns(header) if callable(columns) else columns))
@@ -460,42 +539,40 @@ def _places(columns, n_columns, header):
     return columns
 
 
-def misplaced_imputers(step, before=None):
+def misplaced_imputers(node, before=None):
     """Warnings about imputers of the default value, 0, before their column is scaled."""
-    if isinstance(step, Pipeline):
-        texts, previous = (), None
-        for _, child in step.steps:
-            texts += misplaced_imputers(child, previous)
-            previous = child
-        return texts
-    if isinstance(step, ColumnTransformer):
-        return tuple(t for _, child in children(step) or () for t in misplaced_imputers(child))
+    texts, previous = (), None
+    for child in () if node.kind == "union" else node.children:
+        texts += misplaced_imputers(child, previous)
+        previous = child.estimator if node.kind == "pipeline" else None
     is_default = (
         type(before) is DPImputer
         and before.strategy == "constant"
         and not np.any(before.fill_value)
     )
-    if not (is_default and isinstance(step, BoundedScaler | DPQuantileScaler)):
-        return ()
+    if not (is_default and isinstance(node.estimator, BoundedScaler | DPQuantileScaler)):
+        return texts
     return (
-        f"DPImputer() before {type(step).__name__} fills in 0 in the unit of the column, which may be far "
-        "from all of its values: put it after the scaler, where 0 is the middle of the bounds, or give it a "
-        "fill_value.",
+        f"DPImputer() before {type(node.estimator).__name__} fills in 0 in the unit of the column, which may "
+        "be far from all of its values: put it after the scaler, where 0 is the middle of the bounds, or "
+        "give it a fill_value.",
     )
 
 
-def spends(step):
-    """Whether a step, or one that it holds, spends some of a budget."""
-    return any(is_private(inner) and not is_free(inner) for _, inner, _ in walk(step))
+# Longer lists are categories or weights.
+_LONGEST_LIST = 1000
+# Classes whose parts a plan finds by itself.
+_COMPOSED = tuple(_COMPOSITE_CLASSES.values())
 
 
-def refuse_hidden(pipeline):
+def refuse_hidden(tree):
     """Raise a ValueError if something that spends is held where no plan looks for it.
 
     A plan knows how often the steps of scikit-learn's own pipelines are fitted. It does not know how often a
     meta-estimator fits what it holds, or on which rows.
     """
-    for _, step, _ in walk(pipeline, lambda step: type(step) in _COMPOSED):
+    for node in tree.walk(lambda node: type(node.estimator) in _COMPOSED):
+        step = node.estimator
         if type(step) is FrozenEstimator:
             continue  # It never fits what it holds.
         if is_private(step) and isinstance(step, MetaEstimatorMixin):
@@ -542,9 +619,7 @@ def _held(step):
 @contextmanager
 def names_within(pipeline):
     """Let the last step ask, while it is fitted, what its columns are called."""
-    last = pipeline
-    while isinstance(last, Pipeline):
-        last = last.steps[-1][1]
+    last = step_tree(pipeline).last.estimator
     if not hasattr(last, "_names_in_pipeline"):
         yield
         return
@@ -563,7 +638,7 @@ class _NamesOfLast:
 
     def __call__(self):
         try:
-            return last_step(self._pipeline)[1]
+            return names_of_last(fitted_tree(self._pipeline))
         except Exception:  # As in `set_feature_names`.
             return None
 
@@ -571,35 +646,33 @@ class _NamesOfLast:
         return type(None), ()
 
 
-def set_feature_names(pipeline):
+def set_feature_names(tree):
     """Tell the last step of a fitted pipeline what its columns are called."""
     try:
-        last, names = last_step(pipeline)
-    except (
-        Exception
-    ):  # What third-party steps say of their columns is not worth a fit that is paid for.
+        names = names_of_last(tree)
+    # What third-party steps say of their columns is not worth a fit that is paid for.
+    except Exception:
         return
-    if hasattr(last, "_feature_names_from_pipeline"):
-        last._feature_names_from_pipeline = names
+    if hasattr(tree.last.estimator, "_feature_names_from_pipeline"):
+        tree.last.estimator._feature_names_from_pipeline = names
 
 
-def last_step(pipeline, names=None):
-    """The last step of a fitted pipeline, and the names of its columns; None if they are not known."""
-    for _, step in pipeline.steps[:-1]:
-        names = names_behind(step, names)
-    last = pipeline.steps[-1][1]
-    if isinstance(last, Pipeline):
-        return last_step(last, names)
+def names_of_last(tree):
+    """The names of the columns of a fitted pipeline's last step; None if they are not known."""
+    names, last = None, tree.last.estimator
+    for node in tree.before_last:
+        names = names_behind(node, names)
     fits = names is not None and len(names) == getattr(last, "n_features_in_", None)
-    return last, np.asarray(names, dtype=str) if fits else None
+    return np.asarray(names, dtype=str) if fits else None
 
 
-def names_behind(step, names=None):
+def names_behind(node, names=None):
     """The names of the columns behind a fitted step, or None if it does not tell.
 
     Parameters
     ----------
-    step : estimator or str
+    node : StepTree
+        Of a fitted step.
     names : sequence of str or None, default=None
         Names of the columns before the step, if they are known.
 
@@ -607,7 +680,8 @@ def names_behind(step, names=None):
     -------
     names : ndarray of str or None
     """
-    if step is None or isinstance(step, str):
+    step = node.estimator
+    if node.kind == "word":
         return names
     names_seen = getattr(step, "feature_names_in_", None)
     if names_seen is not None:
@@ -617,13 +691,13 @@ def names_behind(step, names=None):
         return np.asarray(step.get_feature_names_out(known), dtype=str)
     except Exception:  # As in `set_feature_names`.
         pass
-    if isinstance(step, Pipeline):
-        for _, child in step.steps:
+    if node.kind == "pipeline":
+        for child in node.children:
             names = names_behind(child, names)
         return names
-    if isinstance(step, ColumnTransformer):
+    if node.kind == "columns":
         fits = names is not None and len(names) == step.n_features_in_
-        return _of_branches(step, names if fits else None)
+        return _names_of_branches(node, names if fits else None)
     if type(step) is FunctionTransformer and names is not None:
         if step.func is None:
             return names
@@ -632,57 +706,51 @@ def names_behind(step, names=None):
     return None
 
 
-def _of_branches(step, names):
+def _names_of_branches(node, names):
     """The names behind a fitted ColumnTransformer some of whose branches do not tell them."""
     names_of_branches = []
-    for name, child, places in fitted_branches(step):
-        part = step.output_indices_[name]
-        inner = names_behind(child, None if names is None else np.asarray(names)[places])
+    for child in node.shown_children:
+        part = node.estimator.output_indices_[child.name]
+        inner = names_behind(child, None if names is None else np.asarray(names)[child.columns])
         width = part.stop - part.start
         if inner is None or len(inner) != width:
             inner = [f"x{j}" for j in range(width)]
-        prefix = f"{name}__" if step.verbose_feature_names_out is True else ""
-        names_of_branches += [f"{prefix}{child}" for child in inner]
+        prefix = f"{child.name}__" if node.estimator.verbose_feature_names_out is True else ""
+        names_of_branches += [f"{prefix}{each}" for each in inner]
     return np.asarray(names_of_branches, dtype=str)
 
 
-def fitted_branches(step):
-    """Yield (name, fitted step, indices of its columns) of a ColumnTransformer, as in the output."""
-    branches = {name: child for name, child, _ in step.transformers_ if child != "drop"}
-    for name, part in sorted(step.output_indices_.items(), key=lambda item: item[1].start):
-        if name in branches and part.stop > part.start:
-            yield name, branches[name], list(step._transformer_to_input_indices[name])
+def leaves(node, names=None):
+    """Yield (node, names of its columns, if known) of the steps of a fitted pipeline that hold no others.
+
+    A private pipeline inside another has a budget of its own, and may protect persons: it is one step.
+    """
+    if node.kind == "word" or is_identity(node.estimator):
+        return
+    if not node.is_composite or node.is_nested_private:
+        yield node, names
+        return
+    own = getattr(node.estimator, "feature_names_in_", None)
+    for child in node.children:
+        if node.kind == "columns":
+            places = child.columns
+            names = (
+                None
+                if places is None
+                else [f"column {j}" if own is None else own[j] for j in places]
+            )
+        yield from leaves(child, names)
+        if node.kind == "pipeline":
+            names = names_behind(child, names)
+
+
+def is_identity(step):
+    """Whether a step is a FunctionTransformer without functions."""
+    return type(step) is FunctionTransformer and step.func is None and step.inverse_func is None
 
 
 # Warn of a data_norm that is larger than necessary by this factor.
 _TOO_LONG = 1.5
-
-
-def longest_last_row(pipeline, final, n_columns, header=None):
-    """Public bound on the norm of rows that reach the last step, None if there is none.
-
-    Parameters
-    ----------
-    pipeline : Pipeline
-    final : estimator
-        Its last private step; it may be the end of a pipeline that is the last step.
-    n_columns : int or None
-        Number of columns of the table.
-    header : table without rows, default=None
-        The names and types of its columns.
-
-    Returns
-    -------
-    norm : float or None
-    """
-    before, last = [], pipeline
-    while isinstance(last, Pipeline) and last is not final:
-        before += last.steps[:-1]
-        last = last.steps[-1][1]
-    if last is not final or not before:
-        return None
-    norm = behind(Pipeline(before), StepRows(n_columns, header=header))[1].norm
-    return norm if NORMS[0] <= norm <= NORMS[1] else None
 
 
 def norm_warnings(final, norm):

@@ -23,6 +23,7 @@ from skdpbayes.exceptions import PrivacyLeakWarning, PrivacyWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.pipeline._dry_run import dry_run
+from skdpbayes.pipeline._steps import step_tree
 from skdpbayes.preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -434,7 +435,7 @@ def test_a_subclass_of_a_room_for_steps_is_like_any_unknown_step(room):
     other = type("Other", (room,), {})
     first = other([("a", BoundedScaler(-1, 1), *([[0, 1]] if room is ColumnTransformer else []))])
     pipe = make_private_pipeline(first, logistic())
-    assert dry_run(first, X).output is None
+    assert dry_run(step_tree(first), X).output is None
     with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         with pytest.warns(PrivacyLeakWarning), pytest.raises(ValueError, match="not in classes"):
             pipe.fit(X, y + 1)
@@ -457,11 +458,11 @@ def test_a_rehearsal_learns_nothing_from_rows():
     )
     steps = make_pipeline(DPQuantileScaler(), DPImputer())
     for table in (X, 1e6 * X[::-1]):
-        assert dry_run(columns, table).output is None
-        assert dry_run(make_pipeline(columns, "passthrough"), table).output is None
-        assert (abs(dry_run(steps, table).output) <= 1).all()
+        assert dry_run(step_tree(columns), table).output is None
+        assert dry_run(step_tree(make_pipeline(columns, "passthrough")), table).output is None
+        assert (abs(dry_run(step_tree(steps), table).output) <= 1).all()
     holes = with_cell(np.nan)
-    made_up = dry_run(DPQuantileScaler(), holes).output
+    made_up = dry_run(step_tree(DPQuantileScaler()), holes).output
     np.testing.assert_array_equal(np.isnan(made_up), np.isnan(holes))
 
 
@@ -470,9 +471,9 @@ def test_a_rehearsal_stays_in_its_process():
     columns = make_column_transformer(
         (DPOneHotEncoder(), [0]), (BoundedScaler(-1, 1), [1, 2]), n_jobs=2
     )
-    assert dry_run(columns, X).output is None
+    assert dry_run(step_tree(columns), X).output is None
     columns = make_column_transformer((DPImputer(), [0]), (BoundedScaler(-1, 1), [1, 2]), n_jobs=2)
-    assert dry_run(columns, X).output.shape == X.shape
+    assert dry_run(step_tree(columns), X).output.shape == X.shape
 
 
 def test_a_model_without_noise_at_the_end_still_needs_labels():

@@ -254,7 +254,7 @@ def test_marks_of_objects_tell_values_apart_and_not_their_addresses():
 
 @pytest.mark.nightly
 def test_categories_without_room_are_those_of_memory(monkeypatch):
-    monkeypatch.setattr("skdpbayes.pipeline._column_limit._most_columns", lambda *_: 30)
+    monkeypatch.setattr("skdpbayes.pipeline._plan._most_columns", lambda *_: 30)
     X = pd.DataFrame({"zip": np.arange(3000) % 50, "few": np.arange(3000) % 5})
     y = pd.Series(np.arange(3000) % 2)
     found = []

@@ -306,6 +306,8 @@ def test_there_are_no_raw_units_behind_what_bends_scaled_columns(table):
     logs = FunctionTransformer(np.log1p)
     first = make_private_pipeline(logs, BoundedScaler(0, 12), clf).fit(numbers.to_numpy(), y)
     assert list(raw_coefficients(first).index) == ["log1p(x0)", "log1p(x1)", "intercept"]
+    idle = make_private_pipeline("passthrough", scaler, clf).fit(numbers.to_numpy(), y)
+    assert list(raw_coefficients(idle).index) == ["x0", "x1", "intercept"]
 
 
 def one_draw(pipeline, place):

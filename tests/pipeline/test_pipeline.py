@@ -37,8 +37,7 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.pipeline._report import leaves as leaves_of
-from skdpbayes.pipeline._steps import leaks, spending_steps
+from skdpbayes.pipeline._steps import StepRows, fitted_tree, step_tree
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, privacy_report
 
@@ -168,9 +167,9 @@ def test_steps_that_leak_are_named(step):
 
 def test_columns_that_a_function_selects_are_named():
     selected = [("a", DPImputer(), lambda X: X.columns[X.isna().any()])]
-    assert "function" in leaks(ColumnTransformer(selected))[0]
+    assert "function" in step_tree(ColumnTransformer(selected)).leaks()[0]
     names = make_column_selector(pattern="^a")
-    assert leaks(ColumnTransformer([("a", DPImputer(), names)])) == []
+    assert step_tree(ColumnTransformer([("a", DPImputer(), names)])).leaks() == []
 
 
 class Missing(make_column_selector):
@@ -184,7 +183,7 @@ def test_columns_that_are_selected_by_types_or_by_subclasses_are_named():
     """A single text among numbers, or a single missing value among integers, changes a column's type."""
     clean, one_text = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1, "2"]})
     for columns in (make_column_selector(dtype_include="number"), Missing()):
-        assert "types" in leaks(ColumnTransformer([("a", DPImputer(), columns)]))[0]
+        assert "types" in step_tree(ColumnTransformer([("a", DPImputer(), columns)])).leaks()[0]
     by_type = make_column_selector(dtype_include="number")
     assert (by_type(clean), by_type(one_text)) == (["a"], [])
 
@@ -240,7 +239,7 @@ REMEMBERS = np.frompyfunc(lambda entry: SEEN.append(entry) or entry, 1, 1)
     ],
 )
 def test_functions_are_known_by_what_they_are(options, safe):
-    assert (leaks(FunctionTransformer(**options)) == []) is safe
+    assert (step_tree(FunctionTransformer(**options)).leaks() == []) is safe
 
 
 def test_an_inverse_that_is_checked_tells_of_rows():
@@ -251,19 +250,24 @@ def test_an_inverse_that_is_checked_tells_of_rows():
             warnings.simplefilter("always")
             squares.fit(np.full((200, 1), sign * 2.0))
         assert len(caught) == told
-    assert "check_inverse" in leaks(squares)[0]
+    assert "check_inverse" in step_tree(squares).leaks()[0]
 
 
 def test_an_encoder_that_drops_a_category_tells_of_unknown_ones():
     lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore", drop="first")
     with pytest.warns(UserWarning, match="unknown"):
         lists.fit_transform([["a"], ["z"]])
-    assert "drop" in leaks(lists)[0] and leaks(lists.set_params(drop=None)) == []
+    assert (
+        "drop" in step_tree(lists).leaks()[0]
+        and step_tree(lists.set_params(drop=None)).leaks() == []
+    )
 
 
 def test_a_tokenizer_may_remember_what_it_reads():
-    assert leaks(HashingVectorizer()) == []
-    assert leaks(HashingVectorizer(tokenizer=lambda text: SEEN.append(text) or [])) != []
+    assert step_tree(HashingVectorizer()).leaks() == []
+    assert (
+        step_tree(HashingVectorizer(tokenizer=lambda text: SEEN.append(text) or [])).leaks() != []
+    )
 
 
 def test_a_choice_by_density_tells_of_one_row():
@@ -300,7 +304,7 @@ LISTS = OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore")
     ],
 )
 def test_a_choice_by_density_is_named(step, n_leaks):
-    found = leaks(step)
+    found = step_tree(step).leaks()
     assert len(found) == n_leaks and all("sparse_output=False" in text for text in found)
 
 
@@ -373,7 +377,8 @@ def test_too_many_columns_of_public_lists_are_refused_first(frame, encoder):
     X, y = frame
     columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
     width = columns.fit_transform(X).shape[1]
-    assert spending_steps(columns, 3, X.head(0))[1] == width > 600
+    rows = StepRows(3, header=X.head(0))
+    assert step_tree(columns).with_rows(rows).behind.n_columns == width > 600
     last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
     pipe = make_private_pipeline(columns, last, delta=1e-5)
     with PrivacyLedger(10.0, 1e-4) as ledger:
@@ -452,7 +457,8 @@ def test_categories_for_which_there_is_no_room_are_put_together(name):
     assert ledger.spent_epsilon == pytest.approx(plan.cost.epsilon(1e-4))
     assert pipe.spent_epsilon_ == plan.epsilon
     assert pipe[-1].n_features_in_ == pipe[:-1].transform(X).shape[1] == 60
-    found = [leaf.step for leaf in leaves_of(pipe) if type(leaf.step) is DPOneHotEncoder]
+    nodes = (node.estimator for node in fitted_tree(pipe).walk())
+    found = [step for step in nodes if type(step) is DPOneHotEncoder]
     kept = [one for encoder in found for one in encoder.categories_]
     assert set(range(10)) <= set(max(kept, key=len)) and pipe.predict(X[:3]).shape == (3,)
     assert all(
@@ -556,7 +562,7 @@ def test_steps_that_learn_nothing_pass():
         warnings.simplefilter("error", PrivacyLeakWarning)
         make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)
     lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
-    assert leaks(lists) == [] and leaks("passthrough") == []
+    assert step_tree(lists).leaks() == [] and step_tree("passthrough").leaks() == []
 
 
 class Other(Cheap):

@@ -15,6 +15,7 @@ from skdpbayes._mechanisms.histogram import plan_threshold
 from skdpbayes.audit import replay
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._plan import plan_pipeline
+from skdpbayes.pipeline._steps import step_tree
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger, privacy_report
 from skdpbayes.privacy.units import cost_for_persons
@@ -68,7 +69,7 @@ def test_steps_get_the_relation_of_persons_and_keep_their_parameters():
 @pytest.mark.parametrize("relation", [None, "add_or_remove_one"])
 def test_a_plan_for_persons_costs_what_the_theorems_say(relation):
     """Closed form: j times mu of rows, ranges of choices from one row of each, and failures as they are."""
-    plan = plan_pipeline(pipeline(relation=relation), PERSONS, 2, header_of(FRAME))
+    plan = plan_pipeline(step_tree(pipeline(relation=relation)), PERSONS, 2, header_of(FRAME))
     j = 2 * K if relation is None else K
     of_rows, cost = plan.persons.cost_of_rows, plan.cost
     assert cost.mu == pytest.approx(j * of_rows.mu)
@@ -225,14 +226,14 @@ def test_a_report_tells_what_each_step_costs_a_person(k):
     )
     assert paid[encoder] == exact.epsilon(1e-5)
     assert report["summary"]["protected"]["max_rows_per_person"] == k
-    planned = privacy_report(plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME)))
+    planned = privacy_report(plan_pipeline(step_tree(pipeline(k)), PERSONS, 2, header_of(FRAME)))
     assert {one["name"]: one["epsilon"] for one in planned["steps"] if one["epsilon"]} == paid
 
 
 @pytest.mark.parametrize("k", [1, K])
 def test_a_printed_plan_tells_what_each_step_costs_a_person(k):
     """The numbers of the report, at the delta of the whole, which are far above those of rows."""
-    plan = plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME))
+    plan = plan_pipeline(step_tree(pipeline(k)), PERSONS, 2, header_of(FRAME))
     printed = str(plan)
     for step in privacy_report(plan)["steps"]:
         if step["role"] == "charged":
@@ -243,7 +244,7 @@ def test_a_printed_plan_tells_what_each_step_costs_a_person(k):
 
 @pytest.mark.parametrize("k, said", [(1, "3,000 rows"), (K, "at most 9,000 rows (planned)")])
 def test_a_report_does_not_take_planned_rows_for_those_that_are_read(k, said):
-    report = privacy_report(plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME)))
+    report = privacy_report(plan_pipeline(step_tree(pipeline(k)), PERSONS, 2, header_of(FRAME)))
     page = report.to_markdown().replace("\\", "")
     assert page.count(f"| {said}") == len(report["steps"])
     assert f"Number of rows: {said.split(' rows')[0]} (planned for" in page
