@@ -105,7 +105,8 @@ def table_of(arrays, n_bins):
 
 def synthesizer(kind, arrays, seed, options):
     """Return (bins, fitted synthesizer)."""
-    np.random.seed(seed)  # noqa: NPY002: what it chooses by; its noise has no seeds.
+    # It chooses pairs and rows by this generator; its noise has no seed.
+    np.random.seed(seed)  # noqa: NPY002
     bins, numbers = table_of(arrays, options["bins"])
     columns = [f"c{place}" for place in range(numbers.shape[1])]
     transformer = TableTransformer([Levels(int(count)) for count in bins.n_bins])
