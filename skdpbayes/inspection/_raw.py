@@ -38,7 +38,7 @@ from ..preprocessing import (
     FormulaEncoder,
     RowNormClipper,
 )
-from ..preprocessing.formula import Levels, category_text
+from ..preprocessing._factors import Levels, category_text
 
 # Levels of a category, each compared with a reference level.
 #
