@@ -40,7 +40,7 @@ from .._typing import MatrixLike, RandomStateLike
 from ..models.rows import clip_rows, scale_rows
 from ..pipeline._steps import fitted_tree
 from ..preprocessing import FormulaEncoder
-from ..preprocessing.formula import Levels, Missing
+from ..preprocessing._factors import Levels, Missing
 from ..privacy.deferred_warnings import warn
 from ._tables import draws_of, linear_model_of, notes_of
 

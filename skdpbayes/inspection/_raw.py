@@ -36,7 +36,7 @@ from ..preprocessing import (
     FormulaEncoder,
     RowNormClipper,
 )
-from ..preprocessing.formula import Levels, category_text
+from ..preprocessing._factors import Levels, category_text
 
 # Levels of a category, each compared with a reference level.
 #
