@@ -149,10 +149,14 @@ def calibration_error(probabilities, labels):
 
 
 def area_under_curve(probabilities, labels):
-    """Return the area under the ROC curve, for several classes the mean of each against the others."""
+    """Return the area under the ROC curve, for several classes the mean of each against the others.
+
+    Classes of which there is no row are left out.
+    """
     if probabilities.shape[1] == 2:
         return roc_auc_score(labels, probabilities[:, 1])
-    return roc_auc_score(labels, probabilities, multi_class="ovr")
+    there = np.unique(labels)
+    return np.mean([roc_auc_score(labels == label, probabilities[:, label]) for label in there])
 
 
 def classification_scores(probabilities, labels):

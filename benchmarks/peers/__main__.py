@@ -54,6 +54,10 @@ def parsed():
     parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument(
+        "--group", choices=["work", "held_out"], default="work", help="of real tables"
+    )
+    parser.add_argument("--real", nargs="+", metavar="NAME", help="these real tables instead")
+    parser.add_argument(
         "--adult", metavar="PATH", help="UCI Adult's training part, with a header line"
     )
     parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import train_test_split
 
 from benchmarks.common import classification_scores, epsilon_of, interval_scores, r_squared
 from benchmarks.mixture import moments
@@ -13,6 +14,9 @@ from benchmarks.mixture.data import SCENARIOS, draw_tables
 from benchmarks.network.data import load_digits
 from benchmarks.peers import known, tables
 from benchmarks.peers.asking import Cell, measure
+from benchmarks.real_tables import group_of
+from benchmarks.real_tables import load as load_real
+from benchmarks.real_tables.columns import declarations
 from benchmarks.regression.linear import make_table
 
 TUNING_SEED = 1_000
@@ -142,6 +146,55 @@ def score_numbers(arrays, path):
     return {"error ratio": ratio, "R2": r_squared(wanted, predicted)}
 
 
+def real_tables(asker, size, arguments, is_classification):
+    """Return the records of real tables of one kind that nobody here chose (`benchmarks/real_tables`)."""
+    question = "real_classes" if is_classification else "real_numbers"
+    peers = (
+        known.CLASSIFIERS if is_classification else known.REGRESSORS[:-1]
+    )  # BinAgg predicts nothing.
+    score = score_probabilities if is_classification else score_numbers
+    records = []
+    for name, declared in declarations().items():
+        is_wanted = name in arguments.real if arguments.real else group_of(name) == arguments.group
+        if declared.is_classification != is_classification or not is_wanted:
+            continue
+        table = load_real(name)
+        n_seeds = size.n_large if len(table.X) > tables.LARGE else size.n_seeds
+        cells = []
+        for seed in range(n_seeds):
+            path = asker.save(f"{name}{seed}", split_of(table, seed))
+            cells += [Cell(name, epsilon, seed, path) for epsilon in size.epsilons]
+        records += measure(asker, question, peers, cells, score)
+        for path in {cell.data for cell in cells}:
+            path.unlink()
+    return records
+
+
+def split_of(table, seed):
+    """Return arrays for the jobs of one seed, a quarter held out; numbers are centred on their bounds."""
+    low, high = table.target_bounds or (0.0, 0.0)
+    y = table.y if table.n_classes else table.y - (low + high) / 2.0
+    shares = table.y if table.n_classes else None
+    parts = train_test_split(
+        table.X, y, test_size=tables.TEST_SHARE, random_state=seed, stratify=shares
+    )
+    arrays = dict(zip(("X", "X_test", "y", "y_test"), parts, strict=True))
+    arrays |= {"norm": table.norm, "lower": table.lower, "upper": table.upper}
+    if table.n_classes:
+        return arrays | {"n_classes": table.n_classes}
+    return arrays | {"bound": (high - low) / 2.0}
+
+
+def real_classes(asker, size, arguments):
+    """Linear classifiers and others on real tables that nobody here chose."""
+    return real_tables(asker, size, arguments, True)
+
+
+def real_numbers(asker, size, arguments):
+    """Linear regression and others on real tables that nobody here chose."""
+    return real_tables(asker, size, arguments, False)
+
+
 def coverage(asker, size, arguments):
     """95% intervals in BinAgg's setting: 2,000 rows of U(0, 10)^3, coefficients 1.5, -2, 0.5, errors of 1."""
     truth, cells = np.array([1.5, -2.0, 0.5]), []
@@ -247,6 +300,8 @@ QUESTIONS = {
         ("accuracy", "log loss", "AUC", "calibration", "seconds"),
     ),
     "regression": (regression, known.REGRESSORS, ("error ratio", "R2", "seconds")),
+    "real_classes": (real_classes, known.CLASSIFIERS, ("accuracy", "log loss", "AUC", "seconds")),
+    "real_numbers": (real_numbers, known.REGRESSORS, ("error ratio", "R2", "seconds")),
     "coverage": (coverage, known.WITH_INTERVALS, ("coverage", "width", "seconds")),
     "clusters": (clusters, known.CLUSTERINGS, ("Rand", "seconds")),
     "density": (density, known.DENSITIES, ("density", "seconds")),

@@ -40,7 +40,9 @@ def probabilities(model, arrays):
 
 def logistic(arrays, seed, options):
     """The linear classifier."""
-    return probabilities(DPBayesianLogisticRegression(**shared(arrays, seed, options)), arrays)
+    classes = list(range(int(arrays["n_classes"])))
+    model = DPBayesianLogisticRegression(classes=classes, **shared(arrays, seed, options))
+    return probabilities(model, arrays)
 
 
 def logistic_public(arrays, seed, options):
