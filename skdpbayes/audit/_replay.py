@@ -69,11 +69,6 @@ class _NotCovered(Exception):
     pass
 
 
-def differences(first, second):
-    """The names of parts that differ, at most twenty."""
-    return compare_objects(first, second).differing
-
-
 def compare_objects(first, second):
     """The `Comparison` of two objects, with at most twenty parts that differ."""
     comparison = Comparison([], [], [])

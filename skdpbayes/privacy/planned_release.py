@@ -261,6 +261,10 @@ class PlannedRelease:
         """The lines that are printed of a plan beside its warnings, a list of (name, text)."""
         return [("spends", self._spends()), ("protects", self._protects())]
 
+    def _report_lines(self):
+        """The lines of a report, a dict of {name: text}."""
+        return dict(self._lines())
+
     def _spends(self, digits=4):
         return (
             f"epsilon = {self.epsilon:.{digits}g} at delta = {self.delta:.3g} "

@@ -21,7 +21,6 @@ from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..privacy.losses import PERSON_RELATIONS
 from ..privacy.planned_release import PlannedRelease, StepDisclosure, refuse_changed
 from ..random import has_seeds
-from ..samplers.plan import Plan
 
 _KNOWN_PACKAGES = ("skdpbayes.", "sklearn.")
 
@@ -217,13 +216,11 @@ def asked_for(plan: PlannedRelease) -> Budget:
 
 def release_of(plan: Any) -> dict[str, Any]:
     """The releases of a plan, JSON-ready."""
-    # What the whole plan of a sampler prints beside its summary depends on the machine.
-    text = plan.summary() if isinstance(plan, Plan) else dict(plan._lines())
     return {
         "sampler": plan.name,
         "epsilon": finite(plan.cost.epsilon(plan.budget.delta)),
         "cost": cost_fields(plan.cost),
-        "plan": text,
+        "plan": plan._report_lines(),
     }
 
 

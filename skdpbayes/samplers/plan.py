@@ -264,6 +264,9 @@ class Plan(PlannedRelease):
             **self._intervals(),
         }
 
+    def _report_lines(self):
+        return self.summary()  # What is printed beside it depends on the machine.
+
     def _intervals(self):
         """The line about intervals of a chain for counts."""
         family = self.bounds.family

@@ -721,7 +721,7 @@ MOST_RUN = {
     "ridge": (49, 464),
     "pipeline": (63, 710),
     "predict_proba": (10, 42),
-    "report": (17, 114),
+    "report": (17, 115),
 }
 
 
