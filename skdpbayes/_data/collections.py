@@ -49,6 +49,7 @@ def example_of(X):
 # What is wrong with rows in another order.
 _CONSEQUENCE_FOR_GROUPS = "the wrong persons might be protected"
 _CONSEQUENCE_FOR_ROWS = "rows would get those of other rows"
+# In a context, since steps and tools of other packages stand between a pipeline and what reads its columns.
 _compared: ContextVar[bool] = ContextVar("compared", default=False)
 
 

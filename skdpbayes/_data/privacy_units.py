@@ -38,7 +38,8 @@ NO_ORDER = (
     "groups holds labels that have no order, such as both numbers and text: make them one kind, e.g. by "
     "groups = np.asarray(groups).astype(str)."
 )
-# Propositions 54 and 60 hold for every order of a person's rows that others do not decide.
+# Propositions 54 and 60 hold for every order of a person's rows that others do not decide. In a context,
+# since an audit replays whatever is fitted, also pipelines and searches.
 _in_order: ContextVar[bool] = ContextVar("in_order", default=False)
 _NOT_COMPARED = "groups must be a column of labels, which can be compared."
 
