@@ -20,7 +20,6 @@ from ..privacy.units import cost_for_persons, row_relation_and_distance
 from ..report.account import (
     Account,
     Step,
-    asked_for,
     cost_fields,
     finite,
     plan_account,
@@ -107,7 +106,7 @@ def account_of_ordinary(pipeline: Any) -> Account:
     plans = {leaf.path: leaf.estimator.plan_ for leaf in private}
     costs = {path: plan.cost for path, plan in plans.items()}
     last = list(plans.values())[-1]
-    asked = asked_for(last)
+    asked = last.requested_budget
     if len([cost for cost in costs.values() if not cost.is_zero]) > 1:
         # Each step had a ceiling, and the whole had none.
         asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)

@@ -209,11 +209,6 @@ def plan_account(plan: Any, of: str = "plan") -> Account:
     )
 
 
-def asked_for(plan: PlannedRelease) -> Budget:
-    """A plan's budget; that for persons, if it protects them."""
-    return plan.requested_budget
-
-
 def release_of(plan: Any) -> dict[str, Any]:
     """The releases of a plan, JSON-ready."""
     return {
