@@ -438,6 +438,25 @@ ROOMS = {
 }
 
 
+def test_columns_that_grow_behind_an_encoder_in_a_branch_are_refused():
+    columns = ColumnTransformer([("zip", DPOneHotEncoder(), [0])])
+    more = SimpleImputer(add_indicator=True)
+    pipe = make_private_pipeline(columns, more, Narrow(classes=[0, 1]), epsilon=20.0, delta=1e-5)
+    with pytest.raises(ValueError, match="can take 60 columns, and how many"):
+        pipe.privacy_plan(N, 3)
+
+
+def test_a_report_passes_by_branches_of_no_column():
+    inner = ColumnTransformer([("all", BoundedScaler(-1, 1), [0])])
+    branches = ColumnTransformer([("none", inner, []), ("all", BoundedScaler(-1, 1), [0])])
+    X, y = np.linspace(-1, 1, N)[:, None], np.arange(N) % 2
+    model = DPBayesianLogisticRegression(classes=[0, 1], delta=1e-5)
+    pipe = make_pipeline(branches, model).fit(X, y)
+    names = [step["name"] for step in privacy_report(pipe)["steps"]]
+    branch = "columntransformer__"
+    assert names == [f"{branch}all", f"{branch}none__all", "dpbayesianlogisticregression"]
+
+
 @pytest.mark.parametrize("name", ROOMS)
 def test_categories_for_which_there_is_no_room_are_put_together(name):
     X = MANY[["zip"]] if name == "a step" else MANY[["zip", "few"]] if "all" in name else MANY
