@@ -5,10 +5,11 @@
 
 Tables and picture of docs/peers.rst.
 
-Environments for diffprivlib, Opacus, DP-EBM (interpret), JAX and BinAgg are built at the first run, in
-the user's cache or ``--cache``; a peer that cannot be installed is named, with the reason, and left
-out. ``--source`` takes a peer from a folder instead. AdaSSP, one noisy release and a parametric
-bootstrap are written from their papers and run with this package's own Python.
+Environments for diffprivlib, Opacus, DP-EBM (interpret), JAX, SmartNoise and BinAgg are built at the
+first run, in the user's cache or ``--cache``; a peer that cannot be installed is named, with the reason,
+and left out. ``--source`` takes a peer from a folder instead. AdaSSP and its boosted form, TukeyEM,
+objective perturbation, trees with random splits, one noisy release and a parametric bootstrap are
+written from their papers and run with this package's own Python.
 
 Every method gets the same files, splits, seeds and bounds. Printed are, for each question, what each
 method guarantees, and a table of medians over seeds with their standard errors (1.25 deviations over

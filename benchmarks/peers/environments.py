@@ -27,11 +27,23 @@ ONE_THREAD = {
 # Name: lists of what pip installs, one after the other. An empty one is this very Python.
 REQUIREMENTS = {
     "skdpbayes": (),
+    "written": (),
     "diffprivlib": (("diffprivlib==0.6.6", "scikit-learn<1.7", "numpy<2.3"),),
     # Not `interpret`, which takes pictures and servers with it.
     "interpret": (("interpret-core==0.7.8",),),
     "opacus": (("torch==2.13.0",), ("opacus==1.6.0",)),
     "jax": (("jax>=0.5",),),
+    # Not Opacus and PyTorch, which its synthesizers by networks need.
+    "smartnoise": (
+        (
+            "smartnoise-sql==1.0.10",
+            "mbi==1.1.0",
+            "disjoint-set==0.9.0",
+            "Faker>=17",
+            "scikit-learn",
+        ),
+        ("--no-deps", "smartnoise-synth==1.0.8"),
+    ),
     "binagg": (
         (
             "binagg @ git+https://github.com/shuronglin/binagg.git"

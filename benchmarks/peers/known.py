@@ -53,6 +53,11 @@ DPSGD = "add or remove one; (epsilon, delta) by the PRV accountant; number of ro
 EBM = "add or remove one; (epsilon, delta); bounds and number of rows public"
 WRITTEN = "replace one; (epsilon, delta); bounds public; written from the paper"
 PURE = "relation not named, sensitivities are those of replace one; pure epsilon; bounds public"
+ADDED = "add or remove one; (epsilon, delta); bounds public; written from the paper"
+TUKEY = "replace one; (epsilon, delta); number of rows public; may abstain; written from the paper"
+SYNTHETIC = (
+    "add or remove one; (epsilon, delta) by zCDP; bounds and number of rows public; ten bins"
+)
 KMEANS = "relation not named; pure epsilon; knows the range of the centres"
 
 CLASSIFIERS = (
@@ -78,6 +83,26 @@ CLASSIFIERS = (
         {"n_steps": 100, "step": 1.0},
         grid(n_steps=[30, 300], step=[0.3, 3.0, 10.0]),
     ),
+    Peer("objective perturbation, 2012", "written", "objective_perturbation", ADDED),
+    Peer(
+        "objective perturbation, 2023",
+        "written",
+        "objective_perturbation",
+        ADDED,
+        {"share": 0.2},
+        grid(share=[0.05, 0.1, 0.3, 0.5]),
+    ),
+    Peer(
+        "random trees",
+        "written",
+        "random_trees",
+        ADDED,
+        {"n_trees": 50, "depth": 2},
+        grid(n_trees=[50, 200], depth=[2, 4]),
+    ),
+    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
+    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
+    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC + "; two classes only", {"bins": 10}),
 )
 REGRESSORS = (
     Peer("least squares", "skdpbayes", "linear_public", NONE, is_private=False),
@@ -86,6 +111,26 @@ REGRESSORS = (
     Peer("one release", "skdpbayes", "one_shot", WRITTEN + "; knows the deviation of errors"),
     Peer("diffprivlib", "diffprivlib", "linear", PURE),
     Peer("DP-EBM", "interpret", "linear", EBM),
+    Peer(
+        "boosted AdaSSP",
+        "written",
+        "boosted_ada_ssp",
+        WRITTEN,
+        {"n_rounds": 100, "power": 0.5, "clip": 0.25},
+        grid(n_rounds=[10, 100], power=[0.0, 0.5, 1.0], clip=[0.125, 0.25, 1.0]),
+    ),
+    Peer("TukeyEM", "written", "tukey", TUKEY),
+    Peer(
+        "random trees",
+        "written",
+        "random_trees_of_numbers",
+        ADDED,
+        {"n_trees": 50, "depth": 2},
+        grid(n_trees=[50, 200], depth=[2, 4]),
+    ),
+    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
+    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
+    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC, {"bins": 10}),
     Peer(
         "BinAgg",
         "binagg",

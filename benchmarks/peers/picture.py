@@ -63,7 +63,8 @@ def draw(tables, score="log loss"):
                 medians,
                 [0.0 if math.isnan(error) else error for error in errors],
                 color=COLORS[(number - 1) % len(COLORS)],
-                marker=MARKERS[(number - 1) % len(MARKERS)],
+                # Where colors come again, markers are others.
+                marker=MARKERS[(number - 1 + (number - 1) // len(COLORS)) % len(MARKERS)],
                 ls="--" if label.endswith(", tuned") else "-",
                 ms=4,
             )

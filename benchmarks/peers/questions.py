@@ -90,8 +90,9 @@ def regression(asker, size, arguments):
     cells = []
     shapes = [("uniform", 2_000, 5), ("decaying", 20_000, 10), ("uniform", 20_000, 10)]
     shapes = shapes[: 2 if size.is_quick else 3]
+    seeds = [*range(size.n_seeds), *([TUNING_SEED] if size.is_tuned else [])]
     for design, n, d in shapes:
-        for seed in range(size.n_seeds):
+        for seed in seeds:
             rng = np.random.default_rng(seed)
             rows, responses, truth, bound = make_table(design, 2 * n, d, rng)
             arrays = {
@@ -107,17 +108,21 @@ def regression(asker, size, arguments):
             }
             path = asker.save(f"{design}{n}x{d}-{seed}", arrays)
             cells += [Cell(f"{design} {n:,} x {d}", e, seed, path) for e in size.epsilons]
-    cells += diamond_cells(asker, size)
-    return measure(asker, "regression", known.REGRESSORS, cells, score_numbers)
+    cells += diamond_cells(asker, size, seeds)
+    tuning = [cell for cell in cells if cell.seed == TUNING_SEED]
+    cells = [cell for cell in cells if cell.seed != TUNING_SEED]
+    return measure(
+        asker, "regression", known.REGRESSORS, cells, score_numbers, tuning, "error ratio"
+    )
 
 
-def diamond_cells(asker, size):
+def diamond_cells(asker, size, seeds):
     """Return cells of diamonds' prices: public bounds, the logarithm of the price within 4 of its middle."""
     table = tables.load("diamonds")
     # The price is the last but the cut, which is the label of the classification.
     price, rows = table.X[:, -1], np.column_stack([table.X[:, :-1], table.y / 4.0])
     d, cells = rows.shape[1], []
-    for seed in range(size.n_seeds):
+    for seed in seeds:
         order = np.random.default_rng(seed).permutation(len(rows))
         train, test = order[len(order) // 4 :], order[: len(order) // 4]
         arrays = {"X": rows[train], "y": price[train], "X_test": rows[test], "y_test": price[test]}

@@ -1,0 +1,222 @@
+"""Synthetic rows by SmartNoise's AIM and MST, then scikit-learn's model; and sums of AIM's marginals.
+
+The last is DD-SSP of C. Ferrando and D. Sheldon, "Private regression via data-dependent sufficient
+statistic perturbation", 2024: AIM's model says what the counts of each pair of columns are, and
+
+    sum of x_a x_b = sum over cells of value_a value_b count(a, b)
+
+so that least squares, or a quadratic in place of the logistic loss, needs no synthetic rows at all.
+
+Columns are cut into bins of equal width by their public bounds, and stand for the middles of these;
+those within [0, 1] are indicators with two values. SmartNoise's default is ten bins. A fit that
+takes more CPU time or memory than `SECONDS` and `GIGABYTES` is given up, and says so.
+"""
+
+import contextlib
+import io
+import resource
+import signal
+
+import numpy as np
+import pandas as pd
+from protocol import serve
+from scipy.special import expit
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from snsynth.aim import AIMSynthesizer
+from snsynth.mst import MSTSynthesizer
+from snsynth.transform.identity import IdentityTransformer
+from snsynth.transform.table import TableTransformer
+
+# CPU time of one fit that is waited for.
+SECONDS = 600
+# Memory of the process.
+GIGABYTES = 12
+# What logits are taken to lie within, and the parabola that is fitted to the logistic loss there.
+LOGIT_RANGE = 6.0
+# Of the ridge that keeps sums invertible, of the number of rows.
+RIDGE = 1e-6
+
+
+class Levels(IdentityTransformer):
+    """A column of integers from 0, of which there are so many."""
+
+    def __init__(self, n_levels):
+        super().__init__()
+        self.n_levels = n_levels
+
+    @property
+    def cardinality(self):
+        """How many there are."""
+        return [self.n_levels]
+
+
+class Bins:
+    """Bins of rows with public bounds.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (d,)
+    n_bins : int
+    is_indicator : ndarray of bool
+    """
+
+    def __init__(self, lower, upper, n_bins, is_indicator):
+        self.lower, self.upper, self.is_indicator = lower, upper, is_indicator
+        self.n_bins = np.where(is_indicator, 2, n_bins)
+
+    def numbers(self, rows):
+        """Return the bin of each value."""
+        shares = (rows - self.lower) / (self.upper - self.lower)
+        cut = np.floor(shares * self.n_bins).astype(int)
+        return np.clip(cut, 0, self.n_bins - 1)
+
+    def values(self, column):
+        """Return what the bins of a column stand for."""
+        low, high, n_bins = self.lower[column], self.upper[column], self.n_bins[column]
+        if self.is_indicator[column]:
+            return np.array([low, high])
+        return low + (np.arange(n_bins) + 0.5) / n_bins * (high - low)
+
+    def rows(self, numbers):
+        """Return the values of rows of bins."""
+        return np.column_stack(
+            [self.values(column)[numbers[:, column]] for column in range(len(self.n_bins))]
+        )
+
+
+def table_of(arrays, n_bins):
+    """Return (bins, their numbers) of rows and responses, the latter as the last column."""
+    lower, upper, y = arrays["lower"], arrays["upper"], arrays["y"]
+    is_indicator = (lower == 0.0) & (upper == 1.0)
+    if "bound" in arrays:
+        low, high, is_class = -float(arrays["bound"]), float(arrays["bound"]), False
+    else:
+        low, high, is_class = 0.0, 1.0, True
+    bins = Bins(
+        np.append(lower, low), np.append(upper, high), n_bins, np.append(is_indicator, is_class)
+    )
+    if is_class:
+        bins.n_bins[-1], bins.upper[-1] = int(arrays["n_classes"]), float(arrays["n_classes"]) - 1.0
+    numbers = bins.numbers(np.column_stack([arrays["X"], y]))
+    if is_class:
+        numbers[:, -1] = y
+    return bins, numbers
+
+
+def synthesizer(kind, arrays, seed, options):
+    """Return (bins, fitted synthesizer)."""
+    # It chooses pairs and rows by this generator; its noise has no seed.
+    np.random.seed(seed)  # noqa: NPY002
+    bins, numbers = table_of(arrays, options["bins"])
+    columns = [f"c{place}" for place in range(numbers.shape[1])]
+    transformer = TableTransformer([Levels(int(count)) for count in bins.n_bins])
+    chosen = {name: options[name] for name in ("max_model_size",) if name in options}
+    model = kind(epsilon=options["epsilon"], delta=options["delta"], **chosen)
+    with contextlib.redirect_stdout(io.StringIO()):
+        model.fit(
+            pd.DataFrame(numbers, columns=columns),
+            transformer=transformer,
+            categorical_columns=columns,
+        )
+    return bins, model
+
+
+def with_constant(rows):
+    """Return rows with a last column of ones."""
+    return np.column_stack([rows, np.ones(len(rows))])
+
+
+def synthetic(kind):
+    """Return a method: synthetic rows, as many as there are, then scikit-learn's model."""
+
+    def run(arrays, seed, options):
+        with limited():
+            bins, model = synthesizer(kind, arrays, seed, options)
+            drawn = np.asarray(model.sample(len(arrays["X"])), dtype=int)
+            rows = bins.rows(drawn)
+            if "bound" in arrays:
+                found = LinearRegression().fit(rows[:, :-1], rows[:, -1])
+                return {"predictions": found.predict(arrays["X_test"])}
+            n_classes = int(arrays["n_classes"])
+            probabilities = np.zeros((len(arrays["X_test"]), n_classes))
+            present = np.unique(drawn[:, -1])
+            if len(present) == 1:
+                probabilities[:, present] = 1.0
+            else:
+                found = LogisticRegression(C=100.0, max_iter=2_000).fit(rows[:, :-1], drawn[:, -1])
+                probabilities[:, present] = found.predict_proba(arrays["X_test"])
+            return {"probabilities": probabilities}
+
+    return run
+
+
+def sums_of(bins, model):
+    """Return the sums of products of all pairs of columns, a constant one last, by AIM's marginals."""
+    d, graph = len(bins.n_bins), model.synthesizer
+    sums = np.zeros((d + 1, d + 1))
+    for a in range(d):
+        counts = np.asarray(graph.project((f"col{a}",)).datavector())
+        values = bins.values(a)
+        sums[a, a], sums[a, d] = counts @ values**2, counts @ values
+        for b in range(a + 1, d):
+            counts = np.asarray(graph.project((f"col{a}", f"col{b}")).datavector(flatten=False))
+            sums[a, b] = values @ counts @ bins.values(b)
+    sums[d, d] = counts.sum()
+    return sums + np.triu(sums, 1).T
+
+
+def data_dependent_sums(arrays, seed, options):
+    """DD-SSP: least squares by these sums, or a logistic loss that a parabola stands for.
+
+    log(1 + exp(-t)) ~ c_0 + c_1 t + c_2 t^2 by Chebyshev points within the range of logits, so that with
+    labels of -1 and 1, c_1 sum y x + 2 c_2 sum x x^T theta = 0. As the authors' code has it.
+    """
+    with limited():
+        bins, model = synthesizer(AIMSynthesizer, arrays, seed, options)
+        if "bound" not in arrays and int(arrays["n_classes"]) > 2:
+            raise ValueError("two classes only")
+        if "bound" not in arrays:
+            bins.lower[-1], bins.upper[-1] = -1.0, 1.0
+        sums = sums_of(bins, model)
+        d = len(bins.n_bins) - 1
+        kept = [*range(d), d + 1]
+        moment, products = sums[np.ix_(kept, kept)], sums[kept, d]
+        moment = moment + RIDGE * len(arrays["X"]) * np.eye(d + 1)
+        theta = np.linalg.solve(moment, products)
+        if "bound" in arrays:
+            return {"predictions": with_constant(arrays["X_test"]) @ theta}
+        parabola = np.polynomial.chebyshev.Chebyshev.interpolate(
+            lambda t: np.logaddexp(0.0, -t), 2, [-LOGIT_RANGE, LOGIT_RANGE]
+        ).convert(kind=np.polynomial.Polynomial)
+        _, slope, curve = parabola.coef
+        shares = expit(with_constant(arrays["X_test"]) @ (-slope / (2.0 * curve) * theta))
+        return {"probabilities": np.column_stack([1.0 - shares, shares])}
+
+
+@contextlib.contextmanager
+def limited():
+    """Give up what takes more CPU time or memory than is waited for."""
+
+    def give_up(*_):
+        raise TimeoutError(f"more than {SECONDS} s of CPU time")
+
+    most = int(GIGABYTES * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryError(f"more than {GIGABYTES} GB") from error
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "aim": synthetic(AIMSynthesizer),
+            "mst": synthetic(MSTSynthesizer),
+            "sums": data_dependent_sums,
+        }
+    )
