@@ -263,12 +263,14 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         return NetworkSampler(path, float(self.calibration)) if self.calibration else path
 
     def _facts(self):
-        yield from super()._facts()
+        norm, labels = super()._facts()
+        yield norm
         if self.calibration:
             typical = as_json(getattr(self, "row_norm_", None))
             yield Disclosure("typical length of rows", typical, "learnt")
         source = "default" if self.clip_norm == 1 else "declared"
         yield Disclosure("longest gradient of a row", as_json(self.clip_norm), source)
+        yield labels
 
     def _clip_norm(self, n_features):
         if self.data_norm != "auto":

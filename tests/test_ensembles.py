@@ -366,6 +366,26 @@ def test_a_transformer_of_responses_is_named_and_functions_are_not():
         TransformedTargetRegressor(regressor, func=np.tanh, inverse_func=np.arctanh).fit(X, target)
 
 
+def test_where_warnings_are_errors_each_tool_around_a_fit_is_named():
+    told = []
+
+    class Member(DPBayesianLogisticRegression):
+        def fit(self, X, y):
+            try:
+                return super().fit(X, y)
+            except PrivacyLeakWarning as warning:
+                told.append(str(warning))
+                raise
+
+    search = GridSearchCV(Member(n_draws=5), {"epsilon": [0.5, 1.0]}, cv=2, error_score=np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        TunedThresholdClassifierCV(search, cv=2).fit(X, y)
+    assert any("TunedThresholdClassifierCV chooses a threshold" in text for text in told)
+    assert any("a search of scikit-learn" in text for text in told)
+
+
 @pytest.mark.daily(1)
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_by_scores_without_noise_is_named_once(search):

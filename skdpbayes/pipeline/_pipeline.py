@@ -668,14 +668,14 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
 
     def _fit_within(self, plan, tree, X, y, params, firsts):
         """Charge a plan, and fit the steps."""
-        if has_seeds(self):
-            announce_seed()
-        reservations = charge(plan, self)
         # What is charged for each step, and the rows that it may read.
         paid = [
             (tree.at(path).estimator, cost, firsts if path in plan.of_one_row else None)
             for path, cost in plan.step_costs.items()
         ]
+        if has_seeds(self):
+            announce_seed()
+        reservations = charge(plan, self)
         try:
             fit = partial(sanitize_errors, super().fit, on_error=self._without_cells)
             with charges_beside() as beside, authorizations(paid), names_within(self):

@@ -105,13 +105,13 @@ def account_of_ordinary(pipeline: Any) -> Account:
         )
     plans = {leaf.path: leaf.estimator.plan_ for leaf in private}
     costs = {path: plan.cost for path, plan in plans.items()}
-    last = list(plans.values())[-1]
-    asked = last.requested_budget
+    account = plan_account(list(plans.values())[-1], "pipeline")
+    asked = account.budget
     if len([cost for cost in costs.values() if not cost.is_zero]) > 1:
         # Each step had a ceiling, and the whole had none.
         asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)
     rows = getattr(plans[private[0].path], "n_samples", None)
-    account = plan_account(last, "pipeline")._replace(
+    account = account._replace(
         cost=composed(tuple(costs.values())),
         budget=asked,
         name=type(pipeline).__name__,

@@ -19,6 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 from sklearn.utils._indexing import _get_column_indices
+from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import is_number
 from ..metrics import PrivateScorer
@@ -242,11 +243,11 @@ def step_tree(
     else:
         steps = step.steps if kind == "pipeline" else step.transformer_list
         held = [(name, child, None) for name, child in steps]
-    is_ours = kind == "pipeline" and type(step).__module__.startswith("skdpbayes.")
-    is_composite = type(step) is _COMPOSITE_CLASSES[kind] or is_ours
     prefix = f"{path}__" if path else ""
     children = [step_tree(child, prefix + key, key, part, fitted) for key, child, part in held]
     private = is_private(step)
+    # Of a private pipeline, also one of a user's class.
+    is_composite = type(step) is _COMPOSITE_CLASSES[kind] or (kind == "pipeline" and private)
     return StepTree(path, name, step, kind, is_composite, private, tuple(children), columns)
 
 
@@ -720,10 +721,11 @@ def _names_of_branches(node, names):
     return np.asarray(names_of_branches, dtype=str)
 
 
-def leaves(node, names=None):
+def leaves(node, names=None, reads_columns=True):
     """Yield (node, names of its columns, if known) of the steps of a fitted pipeline that hold no others.
 
     A private pipeline inside another has a budget of its own, and may protect persons: it is one step.
+    Branches of no columns (``reads_columns=False``) were not fitted; for others a NotFittedError is raised.
     """
     if node.kind == "word" or is_identity(node.estimator):
         return
@@ -731,15 +733,15 @@ def leaves(node, names=None):
         yield node, names
         return
     own = getattr(node.estimator, "feature_names_in_", None)
+    if node.kind == "columns" and reads_columns:
+        check_is_fitted(node.estimator)
     for child in node.children:
+        reads = reads_columns
         if node.kind == "columns":
-            places = child.columns
-            names = (
-                None
-                if places is None
-                else [f"column {j}" if own is None else own[j] for j in places]
-            )
-        yield from leaves(child, names)
+            reads = reads_columns and child.columns is not None
+            places = child.columns if reads else ()
+            names = [f"column {j}" if own is None else own[j] for j in places] if reads else None
+        yield from leaves(child, names, reads)
         if node.kind == "pipeline":
             names = names_behind(child, names)
 

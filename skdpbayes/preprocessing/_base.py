@@ -193,7 +193,7 @@ class PrivateTransformer(OutputByBlocks, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Numbers, and for an encoder text, too; NaN means missing.
+            Numbers, and for an encoder text, too; None and NaN mean missing.
         y : ignored
 
         Returns

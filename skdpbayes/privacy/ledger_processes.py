@@ -26,6 +26,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
@@ -86,11 +87,12 @@ def announced_by_ancestors():
             mark = _mark(*this_process())
             if _has_to_be_there() and not mark.exists():  # A cleaner took it away.
                 _write(mark)
-    # Ancestors stay the same, and the system takes its time to tell.
-    if os.getppid() not in _Own.ancestors:
-        _Own.ancestors = _find_ancestors()
+    # Ancestors stay the same, and the system takes its time to tell. A walk may be cut short, for want of a
+    # free descriptor or because a process ends meanwhile: it is made again the next time.
+    ancestors = _Own.ancestors if os.getppid() in _Own.ancestors else _find_ancestors()
+    _Own.ancestors = ancestors if all(ancestors.values()) else {}
     texts: list[str] = []
-    for process in _Own.ancestors.items():
+    for process in ancestors.items():
         # One that ended since may have left its mark.
         if (seen := _texts(_mark(*process), process[0])) and _runs(*process):
             texts += seen
@@ -148,19 +150,21 @@ def _process_of(path):
 def _texts(mark, pid):
     """The text of a mark: that of the file that its process holds open, or else of its name."""
     texts: list[str] = []
-    folder = f"{_PROCESSES}/{pid}/fd"
+    folder, name = f"{_PROCESSES}/{pid}/fd", mark.name
     try:
-        for number in os.listdir(folder):
-            try:
-                target = os.readlink(f"{folder}/{number}")
-                if mark.name in target and mark.name == os.path.basename(
-                    target.removesuffix(" (deleted)")
-                ):
-                    texts.append(Path(folder, number).read_text())
-            except FileNotFoundError:  # Closed since.
-                continue
-    except OSError:  # Of another user, who shows none of its files, or ended.
-        pass
+        numbers = os.listdir(folder)
+    except OSError:  # It has ended.
+        numbers = []
+    for number in numbers:
+        try:
+            target = os.readlink(f"{folder}/{number}")
+        except PermissionError:  # Of another user, who shows none of them.
+            break
+        except OSError:  # Closed since, or of too long a name.
+            continue
+        if name in target and name == os.path.basename(target.removesuffix(" (deleted)")):
+            with suppress(OSError):
+                texts.append(Path(folder, number).read_text())
     try:
         return texts or [mark.read_text()]
     except FileNotFoundError:

@@ -171,9 +171,10 @@ def tool_of(estimator):
 
 
 def check_callers(plan, depth=1):
-    """Warnings about tools around a fit that learn without noise; one that breaks the rule is refused.
+    """Yield warnings about tools around a fit that learn without noise; one that breaks the rule is refused.
 
-    Each call of a tool is told of once: a search fits its estimator many times.
+    Each call of a tool is told of once: a search fits its estimator many times. Where a warning is an error,
+    those behind it count as not told of.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def check_callers(plan, depth=1):
     """
     budget = getattr(plan, "budget", None)
     if plan.cost.is_infinite or not (budget is None or budget.is_private):
-        return []
+        return
     tools: dict = {}  # Of each tool the outermost call.
     frame: Any = sys._getframe(depth)
     while frame is not None:
@@ -203,11 +204,9 @@ def check_callers(plan, depth=1):
     for tool in tools:
         if tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
-    texts = []
     for tool, call in tools.items():
         if not _was_told(*call):
-            texts.append(f"{what_is_learnt(tool)} Its members' epsilons do not cover it.")
-    return texts
+            yield f"{what_is_learnt(tool)} Its members' epsilons do not cover it."
 
 
 # The call of a tool of which users have been told.

@@ -8,7 +8,7 @@ where ``mu_i`` is that of the Gaussian release with the step's epsilon at the re
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache, singledispatch
 from typing import Any, NamedTuple, Self
 
@@ -139,6 +139,8 @@ def account_of(obj: Any) -> Account:
 def _account(obj):
     if hasattr(obj, "plan_"):
         return of_estimator(obj)
+    if hasattr(obj, "cost") and hasattr(obj, "budget"):
+        return plan_account(obj)
     if hasattr(obj, "privacy_plan"):
         raise NotFittedError(
             f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
@@ -186,10 +188,11 @@ def with_seeds(account: Account, estimator: Any) -> Account:
 @_account.register(PlannedRelease)
 def plan_account(plan: Any, of: str = "plan") -> Account:
     """The account of a plan."""
+    kind, plan = type(plan).__name__, reported(plan)
     name, proof, rows = str(plan.name), proof_of(plan), plan.n_samples
     step = Step(
         name,
-        type(plan).__name__,
+        kind,
         "charged",
         cost=plan.cost,
         about=StepDisclosure(proof=proof),
@@ -209,8 +212,36 @@ def plan_account(plan: Any, of: str = "plan") -> Account:
     )
 
 
+@dataclass(frozen=True)
+class _OtherPlan(PlannedRelease):
+    """A plan of somebody's own: a cost and a budget, and perhaps a name, a number of rows and a summary."""
+
+    budget: Any
+    cost: PrivacyCost
+    plan: Any
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.plan, "name", type(self.plan).__name__))
+
+    @property
+    def n_samples(self) -> int | None:
+        return getattr(self.plan, "n_samples", None)
+
+    def _report_lines(self):
+        return dict(self.plan.summary()) if hasattr(self.plan, "summary") else {}
+
+
+def reported(plan: Any) -> Any:
+    """A plan as reports read it: itself, or what is known of one that is no `PlannedRelease`."""
+    if isinstance(plan, PlannedRelease):
+        return plan
+    return _OtherPlan(getattr(plan, "budget", None), plan.cost, plan)
+
+
 def release_of(plan: Any) -> dict[str, Any]:
     """The releases of a plan, JSON-ready."""
+    plan = reported(plan)
     return {
         "sampler": plan.name,
         "epsilon": finite(plan.cost.epsilon(plan.budget.delta)),
@@ -221,6 +252,7 @@ def release_of(plan: Any) -> dict[str, Any]:
 
 def proof_of(plan: Any) -> str:
     """The propositions by which a plan's cost is known, as far as it says."""
+    plan = reported(plan)
     parts = [plan.proof]
     if plan.bound_release is not None:
         parts.append("Propositions 50 and 62 for learnt bounds")

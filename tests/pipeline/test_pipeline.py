@@ -36,7 +36,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
-from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.pipeline._steps import StepRows, fitted_tree, step_tree
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, privacy_report
@@ -217,6 +217,24 @@ def test_subclasses_of_pipelines_may_do_anything(step):
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     with pytest.raises(ValueError, match=type(step).__name__):
         make_private_pipeline(step, Cheap(), strict=True).fit(X, y)
+
+
+class OwnPipeline(PrivatePipeline):
+    """A private pipeline of a user's own class."""
+
+
+def test_subclasses_of_a_private_pipeline_are_private_pipelines():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="StandardScaler may learn from the rows"):
+        OwnPipeline([("scale", StandardScaler()), ("model", Cheap())], strict=True).fit(X, y)
+    steps = [("scale", DPQuantileScaler()), ("model", Cheap())]
+    with PrivacyLedger(1.0, 1e-5) as ledger:
+        pipeline = OwnPipeline(steps, epsilon=1.0, delta=1e-5).fit(X, y)
+    assert len(ledger.records()) == 1 and 0.9 < pipeline.spent_epsilon_ <= 1.0
+    assert [step["name"] for step in privacy_report(pipeline)["steps"]] == ["scale", "model"]
+    nested = PrivatePipeline([("scale", DPQuantileScaler()), ("inner", OwnPipeline(steps))])
+    with pytest.raises(ValueError, match="inner is a private pipeline with a budget of its own"):
+        nested.fit(X, y)
 
 
 SEEN = []

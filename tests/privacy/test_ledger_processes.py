@@ -1,5 +1,6 @@
 """A ledger is in the memory of one process: no other one fits past it."""
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -18,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import LedgerOutOfReachError
-from skdpbayes.privacy import PrivacyCost, PrivacyLedger
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger, ledger_processes
 from skdpbayes.privacy.charge import charge
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
@@ -62,6 +63,37 @@ def test_workers_that_loky_started_before_a_block_refuse_until_it_ends():
 
 
 @pytest.mark.daily(1)
+def test_a_walk_to_ancestors_that_was_cut_short_is_made_again(monkeypatch):
+    walks = []
+    monkeypatch.setattr(ledger_processes._Own, "ancestors", {})
+    for started, n_walks in (("", 2), ("1", 3)):
+
+        def find(started=started):
+            walks.append(1)
+            return {os.getppid(): started}
+
+        monkeypatch.setattr(ledger_processes, "_find_ancestors", find)
+        for _ in range(2):
+            ledger_processes.announced_by_ancestors()
+        assert len(walks) == n_walks
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")
+def test_a_mark_is_found_among_files_that_cannot_be_read(monkeypatch):
+    kept, failures = os.readlink, [errno.ENAMETOOLONG, errno.ENOENT]
+
+    def readlink(path):
+        if failures:
+            raise OSError(failures.pop(), "as planned")
+        return kept(path)
+
+    with PrivacyLedger(1.0, 1e-5):
+        mark = ledger_processes._mark(*ledger_processes.this_process())
+        mark.unlink()
+        monkeypatch.setattr(os, "readlink", readlink)
+        assert ledger_processes._texts(mark, os.getpid()) and not failures
+
+
 @pytest.mark.parametrize(
     "method, early",
     [

@@ -1,6 +1,7 @@
 """Privacy reports: JSON with the fields of a public schema, and no claim beyond the cost."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -173,6 +174,21 @@ def test_an_audit_is_a_line_of_the_report():
     report = privacy_report(plan, audit=audit)
     assert report["details"]["audit"] == audit.verdict and "more than" in audit.verdict
     assert "audit" not in privacy_report(plan)["details"]
+
+
+def test_a_plan_of_another_package_has_a_report():
+    cost, budget = PrivacyCost("replace_one", mu=0.3), Budget(1.0, 1e-5)
+    bare = privacy_report(SimpleNamespace(cost=cost, budget=budget))
+    assert (
+        bare["summary"]["name"] == "SimpleNamespace"
+        and bare["summary"]["protected"]["rows"] is None
+    )
+    named = SimpleNamespace(cost=cost, budget=budget, name="theirs", n_samples=400)
+    report = privacy_report(named)
+    assert report["summary"]["name"] == "theirs"
+    assert report["summary"]["protected"]["rows"]["number"] == 400
+    spent = cost.epsilon(1e-5)
+    assert report["summary"]["spent"]["epsilon"] == bare["summary"]["spent"]["epsilon"] == spent
 
 
 def test_what_has_no_report():

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skdpbayes import (
@@ -229,6 +229,14 @@ def test_what_cannot_be_added_is_refused():
 def test_what_is_not_fitted_has_no_report(unfitted):
     with pytest.raises(NotFittedError, match="plan"):
         privacy_report(unfitted)
+
+
+@pytest.mark.parametrize("columns", [[0], "a", lambda X: [0]], ids=["places", "name", "function"])
+def test_an_unfitted_branch_before_a_fitted_step_has_no_report(columns):
+    early = ColumnTransformer([("a", BoundedScaler(-1, 1), columns)])
+    last = DPBayesianLogisticRegression(n_draws=5).fit(X, y)
+    with pytest.raises(NotFittedError, match="a step of this pipeline is not fitted"):
+        privacy_report(Pipeline([("early", early), ("last", last)]))
 
 
 def test_a_pipeline_without_privacy_has_no_report():
