@@ -20,10 +20,6 @@ from .cost import PrivacyCost
 # alone would tell, such as labels that were read off them, has no value here.
 
 
-# Where a disclosed value comes from. "labels" is what was taken from the table without noise, and is
-# assumed to be public.
-# "steps" is what follows from public parameters of a pipeline's earlier steps.
-SOURCES = ("declared", "learnt", "default", "steps", "labels")
 # What the norm to which rows are clipped is called.
 LONGEST_ROW = "longest row"
 
