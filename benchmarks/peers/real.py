@@ -1,0 +1,209 @@
+"""Real tables that nobody here chose: ranks, ratios to the best, and a picture, from single fits.
+
+    python -m benchmarks.peers --questions real_numbers real_classes --results fits.jsonl
+    python -m benchmarks.peers.real fits.jsonl [--folder docs/results] [--picture FILE]
+
+"Real tables" of docs/peers.rst. On each table and at each budget, methods are ranked by their median over
+splits, of the error relative to that of least squares for numbers, and of the log loss for classes; one
+that failed, abstained or ran out of its limits is last. A win is a difference from the best other method
+of more than two standard errors, over splits, of that difference.
+
+Two files are written: ``peers_real.csv``, medians of every method on every table, and
+``peers_real_summary.csv``, a line for each method and budget. In the picture, a curve says on which share
+of tables a method's score is at most so many times the best.
+"""
+
+import argparse
+import csv
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import COLORS, MARKERS, median_with_error, plain
+from benchmarks.peers.__main__ import read
+from benchmarks.peers.report import label_of
+
+SCORES = {"real_numbers": "error ratio", "real_classes": "log loss"}
+KINDS = {"real_numbers": "numbers", "real_classes": "classes"}
+# The budget of the picture, and ratios that it shows.
+PICTURED_EPSILON = 1.0
+LARGEST_RATIO = 10.0
+OURS = "skdpbayes"
+
+
+def by_cell(records):
+    """Return {(question, epsilon): {table: {label: {seed: record}}}} of private methods."""
+    cells = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    for record in records:
+        if record["question"] in SCORES and math.isfinite(record["epsilon"]):
+            table = cells[record["question"], record["epsilon"]][record["table"]]
+            table[label_of(record)][record["seed"]] = record
+    return cells
+
+
+def scores_of(found, score):
+    """Return {seed: score}, inf where there is none."""
+    return {seed: record.get(score, math.inf) for seed, record in found.items()}
+
+
+def outcome(table, score):
+    """Return "win", "tie" or "loss" of this package against the best other method."""
+    ours = scores_of(table[OURS], score)
+    others = {label: scores_of(found, score) for label, found in table.items() if label != OURS}
+    best = min(others.values(), key=lambda values: np.median(list(values.values())))
+    differences = [best[seed] - ours[seed] for seed in ours if seed in best]
+    if not np.all(np.isfinite(differences)):
+        return "win" if np.median(list(best.values())) == math.inf else "tie"
+    middle, error = np.mean(differences), np.std(differences, ddof=1) / math.sqrt(len(differences))
+    if abs(middle) <= 2.0 * error:
+        return "tie"
+    return "win" if middle > 0.0 else "loss"
+
+
+def medians_of(tables, score):
+    """Return {table: {label: median}}."""
+    return {
+        name: {
+            label: float(np.median(list(scores_of(found, score).values())))
+            for label, found in table.items()
+        }
+        for name, table in tables.items()
+    }
+
+
+def summary(tables, score):
+    """Return a dict for each method: ranks, shares of tables, and ratios to the best."""
+    medians = medians_of(tables, score)
+    labels = dict.fromkeys(label for table in tables.values() for label in table)
+    lines = []
+    for label in labels:
+        there = [name for name in tables if label in medians[name]]
+        values = [medians[name] for name in there]
+        ranks = [1 + sum(other < value[label] for other in value.values()) for value in values]
+        ratios = [value[label] / min(value.values()) for value in values]
+        line = {
+            "method": label,
+            "tables": len(there),
+            "median rank": np.median(ranks),
+            "first": np.mean([rank == 1 for rank in ranks]),
+            "median ratio": np.median(ratios),
+            "failed": np.mean(np.isinf([value[label] for value in values])),
+        }
+        if score == "error ratio":
+            explained = [
+                np.median([one.get("R2", -math.inf) for one in tables[name][label].values()])
+                for name in there
+            ]
+            line["R2 above 0"] = np.mean(np.array(explained) > 0.0)
+        if label == OURS:
+            outcomes = [outcome(tables[name], score) for name in there if len(tables[name]) > 1]
+            line |= {f"{kind}": outcomes.count(kind) for kind in ("win", "tie", "loss")}
+        lines.append(line)
+    return sorted(lines, key=lambda line: (line["median rank"], line["median ratio"]))
+
+
+def write(path, heads, lines):
+    """Write a file of dicts; numbers have four digits."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(heads)
+        for line in lines:
+            values = (line.get(head, "") for head in heads)
+            writer.writerow(
+                f"{value:.4g}" if isinstance(value, float) else value for value in values
+            )
+
+
+def single_lines(cells):
+    """Yield a dict of medians for each table, method and budget."""
+    for (question, epsilon), tables in sorted(cells.items()):
+        score = SCORES[question]
+        for name, table in sorted(tables.items()):
+            for label, found in table.items():
+                good = [record for record in found.values() if score in record]
+                median, error = median_with_error([record[score] for record in good])
+                line = {"kind": KINDS[question], "table": name, "method": label, "score": score}
+                line |= {"epsilon": epsilon, "median": median, "error": error}
+                line |= {"splits": len(found), "failed": len(found) - len(good)}
+                for other in ("R2", "AUC", "seconds"):
+                    if good and other in good[0]:
+                        line[other] = float(np.median([record[other] for record in good]))
+                yield line
+
+
+def load_medians(path, epsilon=PICTURED_EPSILON):
+    """Return {kind: (score, {table: {method: median}})} of one budget from the file of medians."""
+    found = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            if float(row["epsilon"]) == epsilon:
+                _, tables = found.setdefault(row["kind"], (row["score"], {}))
+                median = float(row["median"])
+                of_table = tables.setdefault(row["table"], {})
+                of_table[row["method"]] = math.inf if math.isnan(median) else median
+    return found
+
+
+def draw(found):
+    """Return the figure of the shares of tables on which a method is within a ratio of the best."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        1, len(found), figsize=(5.0 * len(found), 4.8), layout="constrained", squeeze=False
+    )
+    labels = list(dict.fromkeys(m for _, t in found.values() for of in t.values() for m in of))
+    handles = {}
+    for axis, (kind, (score, tables)) in zip(axes[0], found.items(), strict=True):
+        for number, label in enumerate(labels):
+            ratios = [of[label] / min(of.values()) for of in tables.values() if label in of]
+            if not ratios:
+                continue
+            ratios = np.sort(np.minimum(ratios, 2.0 * LARGEST_RATIO))
+            shares = np.arange(1, len(ratios) + 1) / len(ratios)
+            is_ours = label == OURS
+            (handles[label],) = axis.step(
+                [1.0, *ratios, 2.0 * LARGEST_RATIO],
+                [0.0, *shares, shares[-1]],
+                where="post",
+                color="#000000" if is_ours else COLORS[number % len(COLORS)],
+                lw=2.5 if is_ours else 1.2,
+                ls="-" if number < len(COLORS) else "--",
+                marker="" if is_ours else MARKERS[number % len(MARKERS)],
+                ms=3,
+            )
+        axis.set(xscale="log", xlim=(0.98, LARGEST_RATIO), xlabel=f"{score} over the best")
+        axis.set_title(f"{len(tables)} tables of {kind}, epsilon {PICTURED_EPSILON:g}")
+        axis.xaxis.set_major_formatter("{x:g}")
+        plain(axis)
+    axes[0, 0].set_ylabel("share of tables")
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("fits", type=Path)
+    parser.add_argument("--folder", type=Path, default=Path("docs/results"))
+    parser.add_argument("--picture", type=Path)
+    arguments = parser.parse_args()
+    cells = by_cell(read(arguments.fits))
+    heads = ["kind", "table", "method", "epsilon", "score", "median", "error", "splits", "failed"]
+    singles = list(single_lines(cells))
+    write(arguments.folder / "peers_real.csv", [*heads, "R2", "AUC", "seconds"], singles)
+    lines = [
+        {"kind": KINDS[question], "epsilon": epsilon, **line}
+        for (question, epsilon), tables in sorted(cells.items())
+        for line in summary(tables, SCORES[question])
+    ]
+    heads = ["kind", "epsilon", "method", "tables", "median rank", "first", "median ratio"]
+    heads += ["failed", "R2 above 0", "win", "tie", "loss"]
+    write(arguments.folder / "peers_real_summary.csv", heads, lines)
+    if arguments.picture:
+        draw(load_medians(arguments.folder / "peers_real.csv")).savefig(arguments.picture, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
