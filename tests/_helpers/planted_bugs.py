@@ -44,7 +44,6 @@ import skdpbayes._mechanisms.laplace as laplace
 import skdpbayes.metrics._base as scores
 import skdpbayes.metrics._tables as tables
 import skdpbayes.models.linear as linear
-import skdpbayes.preprocessing.imputer as imputer
 import skdpbayes.preprocessing.one_hot as one_hot
 import skdpbayes.preprocessing.quantile_scaler as quantile_scaler
 import skdpbayes.privacy.units as units
@@ -395,7 +394,9 @@ BUGS = {
     ),
     "counts without noise": Bug("no noise", CATEGORIES, (QUIET,)),
     "a mode instead of a draw": Bug("no noise", QUANTILES, ((quantiles, "choose_weighted", mode),)),
-    "a median without noise": Bug("no noise", MEDIANS, ((imputer, "draw_quantiles", exact),)),
+    "a median without noise": Bug(
+        "no noise", MEDIANS, ((quantile_scaler, "draw_quantiles", exact),)
+    ),
     "bounds from the table": Bug(
         "no noise", QUANTILES, ((quantile_scaler, "draw_quantiles", exact),)
     ),
