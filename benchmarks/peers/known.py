@@ -60,6 +60,11 @@ SYNTHETIC = (
 )
 KMEANS = "relation not named; pure epsilon; knows the range of the centres"
 
+SYNTHESIZERS = (
+    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
+    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
+    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC, {"bins": 10}),
+)
 CLASSIFIERS = (
     Peer("without privacy", "skdpbayes", "logistic_public", NONE, is_private=False),
     Peer("skdpbayes", "skdpbayes", "logistic", OURS),
@@ -100,9 +105,8 @@ CLASSIFIERS = (
         {"n_trees": 50, "depth": 2},
         grid(n_trees=[50, 200], depth=[2, 4]),
     ),
-    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
-    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
-    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC + "; two classes only", {"bins": 10}),
+    *SYNTHESIZERS[:-1],
+    SYNTHESIZERS[-1]._replace(guarantee=SYNTHETIC + "; two classes only"),
 )
 REGRESSORS = (
     Peer("least squares", "skdpbayes", "linear_public", NONE, is_private=False),
@@ -128,9 +132,7 @@ REGRESSORS = (
         {"n_trees": 50, "depth": 2},
         grid(n_trees=[50, 200], depth=[2, 4]),
     ),
-    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
-    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
-    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC, {"bins": 10}),
+    *SYNTHESIZERS,
     Peer(
         "BinAgg",
         "binagg",

@@ -99,7 +99,7 @@ def summary(tables, score):
             line["R2 above 0"] = np.mean(np.array(explained) > 0.0)
         if label == OURS:
             outcomes = [outcome(tables[name], score) for name in there if len(tables[name]) > 1]
-            line |= {f"{kind}": outcomes.count(kind) for kind in ("win", "tie", "loss")}
+            line |= {kind: outcomes.count(kind) for kind in ("win", "tie", "loss")}
         lines.append(line)
     return sorted(lines, key=lambda line: (line["median rank"], line["median ratio"]))
 
@@ -123,7 +123,9 @@ def single_lines(cells):
         for name, table in sorted(tables.items()):
             for label, found in table.items():
                 good = [record for record in found.values() if score in record]
-                median, error = median_with_error([record[score] for record in good])
+                # A fit that failed counts as infinitely far off, as in ranks.
+                median = float(np.median(list(scores_of(found, score).values())))
+                _, error = median_with_error([record[score] for record in good])
                 line = {"kind": KINDS[question], "table": name, "method": label, "score": score}
                 line |= {"epsilon": epsilon, "median": median, "error": error}
                 line |= {"splits": len(found), "failed": len(found) - len(good)}
@@ -140,9 +142,7 @@ def load_medians(path, epsilon=PICTURED_EPSILON):
         for row in csv.DictReader(file):
             if float(row["epsilon"]) == epsilon:
                 _, tables = found.setdefault(row["kind"], (row["score"], {}))
-                median = float(row["median"])
-                of_table = tables.setdefault(row["table"], {})
-                of_table[row["method"]] = math.inf if math.isnan(median) else median
+                tables.setdefault(row["table"], {})[row["method"]] = float(row["median"])
     return found
 
 

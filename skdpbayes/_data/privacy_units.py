@@ -251,7 +251,7 @@ class ChosenRows(NamedTuple):
             for p, (block, *columns) in enumerate(parts)
         ]
 
-    def of_part(self, part, X, name):
+    def kept_rows(self, part, X, name):
         """A collection of the kept rows of a table, or of a column that belongs to it."""
         if part is None:
             return None

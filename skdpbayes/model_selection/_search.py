@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid, ParameterSampler
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -414,8 +413,7 @@ def _dry_run_whole(candidate, plan, X, y, exposure, groups):
     step_plan = plan_pipeline(tree, plan.n_train, table_shape(X)[1], header)
     refuse_unless_covered(step_plan.cost, plan, candidate)
     with candidate._step_budgets_set(step_plan, tree), rows_compared():
-        ordinary = tree._replace(estimator=Pipeline(candidate.steps))
-        return dry_run(ordinary, X, y, params, candidate.learns_nothing or ())
+        return dry_run(tree, X, y, params)
 
 
 def budgeted_step(candidate):

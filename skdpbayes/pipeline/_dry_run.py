@@ -61,7 +61,7 @@ class DryRun(NamedTuple):
     fitted: Any = None
 
 
-def dry_run(tree, X, y=None, params=None, fixed=()):
+def dry_run(tree, X, y=None, params=None):
     """Do what a fit does before it is charged, with copies of all steps.
 
     Parameters
@@ -72,8 +72,6 @@ def dry_run(tree, X, y=None, params=None, fixed=()):
         As for its `fit`.
     params : dict, default=None
         Other arguments of its `fit`.
-    fixed : collection of str, default=()
-        Names of steps that learn nothing, in the user's word.
 
     Returns
     -------
@@ -86,9 +84,14 @@ def dry_run(tree, X, y=None, params=None, fixed=()):
     """
     if y is not None and not is_collection(X):
         check_consistent_length(X, y)
+    fixed: frozenset[str] = frozenset()
+    if tree.kind == "pipeline" and tree.is_private:
+        fixed = frozenset(tree.estimator.learns_nothing or ())
+        # Arguments are passed on to its steps as an ordinary pipeline does.
+        tree = tree._replace(estimator=Pipeline(tree.estimator.steps))
     # The fit itself shows warnings.
     with ignored_warnings(), without_releases():
-        return _run(tree, X, y, params or {}, frozenset(fixed))
+        return _run(tree, X, y, params or {}, fixed)
 
 
 def labels_of(tree, y):

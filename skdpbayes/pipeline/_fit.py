@@ -325,7 +325,7 @@ def _merge_rare_categories(pipeline, limit, X, y, output):
         encoders[path]._put_together(which)
     n_rare, n_found = sum(len(which) for which in rare.values()), len(counts)
     columns = ", ".join(
-        _of_columns(path, encoders[path], [j for j, _ in which]) for path, which in rare.items()
+        _counts_of_rare(path, encoders[path], [j for j, _ in which]) for path, which in rare.items()
     )
     warn(
         f"{n_found} categories were found, and the last step can take {limit.n_columns} columns: the "
@@ -338,7 +338,8 @@ def _merge_rare_categories(pipeline, limit, X, y, output):
     return X
 
 
-def _of_columns(path, encoder, places):
+def _counts_of_rare(path, encoder, places):
+    """Text of how many categories of each column of an encoder count as infrequent."""
     names = getattr(encoder, "feature_names_in_", None)
     counts = np.bincount(places)
     shown = [

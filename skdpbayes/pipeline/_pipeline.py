@@ -339,7 +339,7 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
                 "pipeline: leave out one of them, or fit the estimator alone, which takes both."
             )
         chosen = choose_in_parts(groups, X, max_rows, seed(), None)  # Proposition 60.
-        parts = chosen.of_part(X, X, "X"), chosen.of_part(y, X, "y")
+        parts = chosen.kept_rows(X, X, "X"), chosen.kept_rows(y, X, "y")
         return chosen.n_persons, lambda: (*parts, params, chosen.firsts)
     persons = check_groups(groups, max_rows, n_rows, X=X, y=y)
     if persons is None:
@@ -585,8 +585,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         # Partitions of groups are compared only where rows are taken.
         with self._step_budgets_set(plan, tree), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
-            ordinary = tree._replace(estimator=Pipeline(self.steps))
-            dry_run(ordinary, X, y, params, self.learns_nothing or ())
+            dry_run(tree, X, y, params)
             X, y, params, firsts = chosen()
             beside = self._fit_within(plan, tree, X, y, params, firsts)
         set_privacy_attributes(self, plan)
@@ -678,7 +677,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         reservations = charge(plan, self)
         try:
             fit = partial(sanitize_errors, super().fit, on_error=self._without_cells)
-            with charges_beside() as beside, authorizations(paid), names_within(self):
+            with charges_beside() as beside, authorizations(paid), names_within(tree):
                 if plan.column_limit is not None:
                     fit_within_limit(tree, plan.column_limit, X, y, params, fit)
                 elif is_collection(X):

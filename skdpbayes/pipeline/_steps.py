@@ -618,13 +618,13 @@ def _held(step):
 
 
 @contextmanager
-def names_within(pipeline):
-    """Let the last step ask, while it is fitted, what its columns are called."""
-    last = step_tree(pipeline).last.estimator
+def names_within(tree):
+    """Let the last step of a pipeline ask, while it is fitted, what its columns are called."""
+    last = tree.last.estimator
     if not hasattr(last, "_names_in_pipeline"):
         yield
         return
-    last._names_in_pipeline = _NamesOfLast(pipeline)
+    last._names_in_pipeline = _NamesOfLast(tree.estimator)
     try:
         yield
     finally:
@@ -738,9 +738,10 @@ def leaves(node, names=None, reads_columns=True):
     for child in node.children:
         reads = reads_columns
         if node.kind == "columns":
-            reads = reads_columns and child.columns is not None
-            places = child.columns if reads else ()
-            names = [f"column {j}" if own is None else own[j] for j in places] if reads else None
+            reads = reads and child.columns is not None
+            names = None
+            if reads:
+                names = [f"column {j}" if own is None else own[j] for j in child.columns]
         yield from leaves(child, names, reads)
         if node.kind == "pipeline":
             names = names_behind(child, names)

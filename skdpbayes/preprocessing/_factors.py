@@ -402,7 +402,7 @@ def factor_of(text, is_name, bounds, levels):
         If it is not one of those that look at single rows.
     """
     if is_name:
-        return _of_name(text, bounds, levels)
+        return _declared_factor(text, bounds, levels)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
@@ -419,7 +419,8 @@ def factor_of(text, is_name, bounds, levels):
     raise _unknown(tree, text)
 
 
-def _of_name(name, bounds, levels):
+def _declared_factor(name, bounds, levels):
+    """The factor of a column whose bounds or levels are declared outside the formula."""
     if name in levels:
         return Levels(name, *levels[name])
     if name in bounds:
