@@ -1,4 +1,4 @@
-"""The directive ``results-table``: a table of figures from a file that a benchmark has written.
+"""The directive ``results-table`` and the role ``result``: figures from files that benchmarks have written.
 
     .. results-table:: results/skewed_errors.csv
        :rows: errors
@@ -10,49 +10,18 @@ after the other; ``{held.mean}``, and likewise ``median``, ``min`` and ``max``, 
 one number of them. Without columns,
 ``:cells:`` has a line ``head = cell`` for each column of the table. ``:only:`` selects lines, as in
 `pandas.DataFrame.query`.
-"""
 
-import re
+    :result:`skewed_errors.csv; errors == "costs" and rows == 2000; {held.min:.2f}`
+
+stands for a cell within a sentence: a file of ``docs/results``, lines of it (all of them, if that is empty),
+and the cell.
+"""
 
 import pandas as pd
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 
-_FIELD = re.compile(r"\{([\w %]+)(?:\.(mean|median|min|max))?(?::([^}]*))?\}")
-
-
-def cell(pattern, lines):
-    """The text of a cell, in which fields are replaced by numbers of some lines of the file."""
-
-    def numbers(match):
-        name, function, text = match[1], match[2], match[3] or ".2f"
-        values = [getattr(lines[name], function)()] if function else lines[name]
-        return " / ".join("" if value != value else format(value, text) for value in values)
-
-    return _FIELD.sub(numbers, pattern)
-
-
-def pivoted(table, rows, columns, pattern):
-    """(heads, lines) of a table of text."""
-    at_side = table[rows].apply(_key, axis=1)
-    if columns:
-        above = table[columns].apply(_key, axis=1)
-        patterns = dict.fromkeys(above, pattern)
-    else:
-        patterns = dict(line.split(" = ", 1) for line in pattern.splitlines())
-    body = []
-    for name, lines in table.groupby(at_side, sort=False):
-        texts = (
-            cell(each, lines[above[lines.index] == head] if columns else lines)
-            for head, each in patterns.items()
-        )
-        body.append([name, *texts])
-    return [", ".join(rows), *patterns], body
-
-
-def _key(values):
-    texts = (value if isinstance(value, str) else f"{value:,g}" for value in values)
-    return ", ".join(texts)
+from benchmarks.results import FOLDER, figure_of, pivoted
 
 
 def _names(argument):
@@ -94,7 +63,14 @@ def _line(texts):
     return nodes.row("", *(nodes.entry("", nodes.paragraph(text=text)) for text in texts))
 
 
+def result(name, rawtext, text, line, inliner, options=None, content=None):
+    """The node of a figure within a sentence."""
+    inliner.document.settings.env.note_dependency(str(FOLDER / text.split(";")[0].strip()))
+    return [nodes.Text(figure_of(text))], []
+
+
 def setup(app):
-    """Add the directive."""
+    """Add the directive and the role."""
+    app.add_role("result", result)
     app.add_directive("results-table", ResultsTable)
     return {"parallel_read_safe": True}

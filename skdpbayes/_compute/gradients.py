@@ -108,10 +108,12 @@ def _hash_of_code(root, as_imported):
     if _hash(texts) != as_imported:
         return as_imported
     names = (path.relative_to(root).as_posix() for path in paths)
-    return _hash(f"{name} {_code(text)}".encode() for name, text in zip(names, texts, strict=True))
+    return _hash(
+        f"{name} {code_of(text)}".encode() for name, text in zip(names, texts, strict=True)
+    )
 
 
-def _code(text):
+def code_of(text):
     """A module's syntax tree without docstrings, written out without the places of its lines."""
     tree = ast.parse(text)
     for node in ast.walk(tree):

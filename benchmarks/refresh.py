@@ -1,0 +1,215 @@
+"""Measure the figures of the documentation again, and tell which are of other code.
+
+    python -m benchmarks.refresh [--only coverage.csv ...] [--adult adult.csv] [--mnist mnist.npz]
+    python -m benchmarks.refresh --check
+
+Figures of the pages on benchmarks and of README.md are read from files in ``docs/results``. `TASKS` has the
+command that writes each. `measured.json`, beside them, says of each file by which code, when and in how many
+seconds it was measured. Code is that of the package and of the benchmark's module, without comments and
+docstrings. What is of the present code is not measured again, so that a run which was stopped goes on. A file
+is replaced when its command has ended well.
+
+Two tasks run at the same time, with a thread each, and those that measure time afterwards, alone. Other
+libraries' fits do not depend on this package, and are kept in ``--work``.
+
+``--check`` measures nothing, and fails if a file is of other code, or a page has a figure that no file has:
+tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
+README.md stands before a comment that names file, lines and cell as that role does.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.peers.environments import default_cache
+from benchmarks.results import FOLDER, figure_of
+from skdpbayes._compute.gradients import code_of
+
+ROOT = Path(__file__).parents[1]
+RECORD = FOLDER / "measured.json"
+
+
+class Task(NamedTuple):
+    """A command of `benchmarks`, and the files that it writes.
+
+    Attributes
+    ----------
+    files : str
+        Names, separated by spaces.
+    command : str
+        Without ``python -m benchmarks.``; several are separated by ``&&``. ``{folder}`` is where the files are
+        to be, ``{work}`` a folder that is kept, and ``{adult}`` and ``{mnist}`` are files that a user has.
+    is_alone : bool
+        Whether it measures time.
+    """
+
+    files: str
+    command: str
+    is_alone: bool = False
+
+    @property
+    def modules(self):
+        """Return the modules that the command runs."""
+        return [part.split()[0] for part in self.command.split(" && ")]
+
+
+TASKS = (
+    Task("real_designs.csv", "intervals.real_designs --results {folder}/real_designs.csv"),
+    Task(
+        "coverage.csv",
+        "intervals.coverage --largest 20000 --repetitions 12 --results {folder}/coverage.csv",
+    ),
+)
+
+
+def code_hash(modules):
+    """Return a hash of the package's code and of modules of `benchmarks`."""
+    folder = ROOT / "benchmarks"
+    paths = sorted((ROOT / "skdpbayes").rglob("*.py"))
+    for name in modules:
+        path = folder / name.replace(".", "/")
+        paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(ROOT)} {code_of(path.read_text())}".encode())
+    return digest.hexdigest()[:16]
+
+
+def load_record():
+    """Return {file: {"code": hash, "date": day, "seconds": number}}."""
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+
+def is_current(task, record):
+    """Return whether all files of a task are there and of the present code."""
+    code = code_hash(task.modules)
+    return all(
+        (FOLDER / name).exists() and record.get(name, {}).get("code") == code
+        for name in task.files.split()
+    )
+
+
+def measure(task, places):
+    """Run a task; its files and the record are replaced if it ends well. Return whether it did."""
+    code, start = code_hash(task.modules), time.time()
+    environment = os.environ | ({} if task.is_alone else {"OMP_NUM_THREADS": "1"})
+    with tempfile.TemporaryDirectory() as folder:
+        for part in task.command.split(" && "):
+            words = [word.format(folder=folder, **places) for word in shlex.split(part)]
+            command = [sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]]
+            done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+            if done.returncode:
+                return False
+        for name in task.files.split():
+            (FOLDER / name).write_bytes((Path(folder) / name).read_bytes())
+    line = {"code": code, "date": time.strftime("%Y-%m-%d"), "seconds": round(time.time() - start)}
+    record = load_record() | {name: line for name in task.files.split()}
+    RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    return True
+
+
+def refresh(tasks, places):
+    """Measure what is not of the present code; return the tasks that failed or lack a file."""
+    record, failed = load_record(), []
+    wanted = [task for task in tasks if not is_current(task, record)]
+
+    def run(task):
+        lacking = [
+            name for name, place in places.items() if not place and f"{{{name}}}" in task.command
+        ]
+        started = time.time()
+        good = not lacking and measure(task, places)
+        what = f"no file for {', '.join(lacking)}" if lacking else "measured" if good else "failed"
+        print(f"{task.files}: {what}, {time.time() - started:.0f} s", flush=True)
+        if not good:
+            failed.append(task)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, (task for task in wanted if not task.is_alone)))
+    for task in wanted:
+        if task.is_alone:
+            run(task)
+    return failed
+
+
+# A page's own figure: a number with decimals, or a percentage, outside of literals, directives and roles.
+FIGURE = re.compile(r"(?<![\w.-])(?:\d+\.\d+|\d+%)(?![\w.])")
+# What is no figure but a setting: budgets, levels of intervals, and splits of tables.
+SETTING = re.compile(
+    r"(?:epsilons?|ε|delta|mu|version|Python)\s*(?:=|of|at|is)?\s*[\d., /and]+|\d+% intervals"
+)
+# Pages of figures alone.
+PAGES = ("benchmarks", "benchmarks_intervals", "benchmarks_numbers", "papers", "peers", "scale")
+# A figure of README.md, and what it is of.
+STATED = re.compile(r"(\S+)<!-- ([\w.]+; [^>]*; [^>]*) -->")
+
+
+def figures_of(text):
+    """Return the figures that stand in the sentences and tables of a page itself."""
+    text = re.sub(r"\n *\.\. [\w-]+::.*(?:\n(?:   .*)?)*", "\n", text)
+    text = re.sub(r":\w+:`[^`]*`|``[^`]*``", "", text)
+    return FIGURE.findall(SETTING.sub("", text))
+
+
+def complaints():
+    """Return what is wrong: files of other code, and figures of no file."""
+    record, found = load_record(), []
+    for task in TASKS:
+        if not is_current(task, record):
+            found.append(f"{task.files}: of other code, or not there")
+    known = {name for task in TASKS for name in task.files.split()}
+    for path in sorted(FOLDER.glob("*.csv")):
+        if path.name not in known:
+            found.append(f"{path.name}: nothing measures it")
+    for name in PAGES:
+        figures = figures_of((ROOT / "docs" / f"{name}.rst").read_text())
+        if figures:
+            found.append(f"docs/{name}.rst: {', '.join(figures)} are of no file")
+    return found + wrong_in_readme()
+
+
+def wrong_in_readme():
+    """Return complaints about figures of README.md that its comments name otherwise."""
+    stated = STATED.findall((ROOT / "README.md").read_text())
+    return [
+        f"README.md: {text} where {source} has {figure_of(source)}"
+        for text, source in stated
+        if text != figure_of(source)
+    ]
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", metavar="FILE", help="tasks that write these")
+    parser.add_argument("--adult", metavar="PATH", help="UCI Adult's training part")
+    parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
+    parser.add_argument("--work", type=Path, default=default_cache() / "fits", help="what is kept")
+    parser.add_argument("--check", action="store_true", help="measure nothing")
+    arguments = parser.parse_args()
+    if arguments.check:
+        found = complaints()
+        print("\n".join(found) or "Every figure is of this code.")
+        return bool(found)
+    places = {"work": arguments.work, "adult": arguments.adult, "mnist": arguments.mnist}
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    wanted = [
+        task
+        for task in TASKS
+        if not arguments.only or set(task.files.split()) & set(arguments.only)
+    ]
+    return bool(refresh(wanted, places))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
