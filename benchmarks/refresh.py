@@ -47,7 +47,7 @@ class Task(NamedTuple):
     files : str
         Names, separated by spaces.
     command : str
-        Without ``python -m benchmarks.``; several are separated by ``&&``. ``{folder}`` is where the files are
+        Without ``python -m benchmarks.``; several are separated by ``&&``. ``{folder}`` is where files are
         to be, ``{work}`` a folder that is kept, and ``{adult}`` and ``{mnist}`` are files that a user has.
     is_alone : bool
         Whether it measures time.
