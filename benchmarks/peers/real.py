@@ -8,9 +8,13 @@ splits, of the error relative to that of least squares for numbers, and of the l
 that failed, abstained or ran out of its limits is last. A win is a difference from the best other method
 of more than two standard errors, over splits, of that difference.
 
+Methods are compared three times: all of them, this package with its default, which keeps what replacing
+a record changes, whatever the others keep; and those of either relation by themselves, this package under
+the same one.
+
 Two files are written: ``peers_real.csv``, medians of every method on every table, and
-``peers_real_summary.csv``, a line for each method and budget. In the picture, a curve says on which share
-of tables a method's score is at most so many times the best.
+``peers_real_summary.csv``, a line for each comparison, method and budget. In the picture, a curve says on
+which share of tables a method's score is at most so many times the best, of all of them.
 """
 
 import argparse
@@ -23,6 +27,7 @@ import numpy as np
 
 from benchmarks.common import COLORS, MARKERS, median_with_error, plain
 from benchmarks.peers.__main__ import read
+from benchmarks.peers.known import CLASSIFIERS, REGRESSORS
 from benchmarks.peers.report import label_of
 
 SCORES = {"real_numbers": "error ratio", "real_classes": "log loss"}
@@ -30,7 +35,28 @@ KINDS = {"real_numbers": "numbers", "real_classes": "classes"}
 # The budget of the picture, and ratios that it shows.
 PICTURED_EPSILON = 1.0
 LARGEST_RATIO = 10.0
-OURS = "skdpbayes"
+OURS, OURS_ADDED = "skdpbayes", "skdpbayes, add or remove"
+RELATIONS = {peer.name: peer.relation for peer in CLASSIFIERS + REGRESSORS}
+
+
+def relation_of(label):
+    """Return the relation that a method protects, tuned or not."""
+    return RELATIONS[label.removesuffix(", tuned")]
+
+
+def comparisons(tables):
+    """Yield (name, our label, tables of the methods that are compared)."""
+
+    def chosen(is_in):
+        return {
+            name: {label: found for label, found in table.items() if is_in(label)}
+            for name, table in tables.items()
+        }
+
+    yield "all", OURS, chosen(lambda label: label != OURS_ADDED)
+    for ours in (OURS, OURS_ADDED):
+        relation = relation_of(ours)
+        yield relation, ours, chosen(lambda label, own=relation: relation_of(label) == own)
 
 
 def by_cell(records):
@@ -48,10 +74,10 @@ def scores_of(found, score):
     return {seed: record.get(score, math.inf) for seed, record in found.items()}
 
 
-def outcome(table, score):
-    """Return "win", "tie" or "loss" of this package against the best other method."""
-    ours = scores_of(table[OURS], score)
-    others = {label: scores_of(found, score) for label, found in table.items() if label != OURS}
+def outcome(table, score, label):
+    """Return "win", "tie" or "loss" of a method against the best other one."""
+    ours = scores_of(table[label], score)
+    others = {other: scores_of(found, score) for other, found in table.items() if other != label}
     best = min(others.values(), key=lambda values: np.median(list(values.values())))
     differences = [best[seed] - ours[seed] for seed in ours if seed in best]
     if not np.all(np.isfinite(differences)):
@@ -73,8 +99,8 @@ def medians_of(tables, score):
     }
 
 
-def summary(tables, score):
-    """Return a dict for each method: ranks, shares of tables, and ratios to the best."""
+def summary(tables, score, ours):
+    """Return a dict for each method: ranks, shares of tables, and ratios to the best; wins of ours."""
     medians = medians_of(tables, score)
     labels = dict.fromkeys(label for table in tables.values() for label in table)
     lines = []
@@ -85,6 +111,7 @@ def summary(tables, score):
         ratios = [value[label] / min(value.values()) for value in values]
         line = {
             "method": label,
+            "relation": relation_of(label),
             "tables": len(there),
             "median rank": np.median(ranks),
             "first": np.mean([rank == 1 for rank in ranks]),
@@ -97,8 +124,9 @@ def summary(tables, score):
                 for name in there
             ]
             line["R2 above 0"] = np.mean(np.array(explained) > 0.0)
-        if label == OURS:
-            outcomes = [outcome(tables[name], score) for name in there if len(tables[name]) > 1]
+        if label == ours:
+            asked = [tables[name] for name in there if len(tables[name]) > 1]
+            outcomes = [outcome(table, score, label) for table in asked]
             line |= {kind: outcomes.count(kind) for kind in ("win", "tie", "loss")}
         lines.append(line)
     return sorted(lines, key=lambda line: (line["median rank"], line["median ratio"]))
@@ -127,7 +155,8 @@ def single_lines(cells):
                 median = float(np.median(list(scores_of(found, score).values())))
                 _, error = median_with_error([record[score] for record in good])
                 line = {"kind": KINDS[question], "table": name, "method": label, "score": score}
-                line |= {"epsilon": epsilon, "median": median, "error": error}
+                line |= {"relation": relation_of(label), "epsilon": epsilon}
+                line |= {"median": median, "error": error}
                 line |= {"splits": len(found), "failed": len(found) - len(good)}
                 for other in ("R2", "AUC", "seconds"):
                     if good and other in good[0]:
@@ -140,7 +169,7 @@ def load_medians(path, epsilon=PICTURED_EPSILON):
     found = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            if float(row["epsilon"]) == epsilon:
+            if float(row["epsilon"]) == epsilon and row["method"] != OURS_ADDED:
                 _, tables = found.setdefault(row["kind"], (row["score"], {}))
                 tables.setdefault(row["table"], {})[row["method"]] = float(row["median"])
     return found
@@ -190,16 +219,18 @@ def main():
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
     cells = by_cell(read(arguments.fits))
-    heads = ["kind", "table", "method", "epsilon", "score", "median", "error", "splits", "failed"]
+    heads = ["kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
+    heads += ["splits", "failed"]
     singles = list(single_lines(cells))
     write(arguments.folder / "peers_real.csv", [*heads, "R2", "AUC", "seconds"], singles)
     lines = [
-        {"kind": KINDS[question], "epsilon": epsilon, **line}
+        {"kind": KINDS[question], "epsilon": epsilon, "compared": compared, **line}
         for (question, epsilon), tables in sorted(cells.items())
-        for line in summary(tables, SCORES[question])
+        for compared, ours, of_these in comparisons(tables)
+        for line in summary(of_these, SCORES[question], ours)
     ]
-    heads = ["kind", "epsilon", "method", "tables", "median rank", "first", "median ratio"]
-    heads += ["failed", "R2 above 0", "win", "tie", "loss"]
+    heads = ["kind", "epsilon", "compared", "method", "relation", "tables", "median rank", "first"]
+    heads += ["median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
     write(arguments.folder / "peers_real_summary.csv", heads, lines)
     if arguments.picture:
         draw(load_medians(arguments.folder / "peers_real.csv")).savefig(arguments.picture, dpi=150)

@@ -25,12 +25,11 @@ from skdpbayes import (
 
 def shared(arrays, seed, options):
     """Return the options that all estimators of the package have."""
-    return {
-        "epsilon": options["epsilon"],
-        "delta": options["delta"],
-        "data_norm": float(arrays["norm"]),
-        "random_state": seed,
-    }
+    names = "epsilon", "delta", "neighboring_relation"
+    stated = {name: options[name] for name in names if name in options}
+    if "neighboring_relation" in stated:  # What replacing a record keeps is to be stated.
+        stated["public_size"] = len(arrays["X"])
+    return stated | {"data_norm": float(arrays["norm"]), "random_state": seed}
 
 
 def probabilities(model, arrays):
