@@ -30,6 +30,8 @@ class Peer(NamedTuple):
     grid : tuple of dict
         Options to tune; empty for none.
     is_private : bool
+    is_slow : bool
+        Asked once, on the first split at epsilon 1.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Peer(NamedTuple):
     options: dict = {}
     grid: tuple = ()
     is_private: bool = True
+    is_slow: bool = False
 
     @property
     def relation(self):
@@ -69,9 +72,9 @@ KMEANS = "relation not named; pure epsilon; knows the range of the centres"
 
 ADD_OR_REMOVE = {"neighboring_relation": "add_or_remove_one"}
 SYNTHESIZERS = (
-    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}),
-    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}),
-    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC, {"bins": 10}),
+    Peer("MST, then a model", "smartnoise", "mst", SYNTHETIC, {"bins": 10}, is_slow=True),
+    Peer("AIM, then a model", "smartnoise", "aim", SYNTHETIC, {"bins": 10}, is_slow=True),
+    Peer("DD-SSP", "smartnoise", "sums", SYNTHETIC, {"bins": 10}, is_slow=True),
 )
 CLASSIFIERS = (
     Peer("without privacy", "skdpbayes", "logistic_public", NONE, is_private=False),
@@ -122,7 +125,6 @@ REGRESSORS = (
     Peer("skdpbayes", "skdpbayes", "linear", OURS),
     Peer("skdpbayes, add or remove", "skdpbayes", "linear", OURS_ADDED, ADD_OR_REMOVE),
     Peer("AdaSSP", "skdpbayes", "ada_ssp", WRITTEN),
-    Peer("one release", "skdpbayes", "one_shot", WRITTEN + "; knows the deviation of errors"),
     Peer("diffprivlib", "diffprivlib", "linear", PURE),
     Peer("DP-EBM", "interpret", "linear", EBM),
     Peer(

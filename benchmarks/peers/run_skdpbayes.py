@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 
 from benchmarks.mixture.moments import gaussian
 from benchmarks.peers.bootstrap import bootstrap_intervals
-from benchmarks.regression.linear import ada_ssp, one_shot
+from benchmarks.regression.linear import ada_ssp
 from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
@@ -142,7 +142,6 @@ if __name__ == "__main__":
             "linear": linear,
             "linear_public": linear_public,
             "ada_ssp": of_sums(ada_ssp),
-            "one_shot": of_sums(one_shot),
             "bootstrap": bootstrapped,
             "mixture": mixture,
             "mixture_public": mixture_public,

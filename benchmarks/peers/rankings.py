@@ -1,34 +1,37 @@
-"""Real tables that nobody here chose: ranks, ratios to the best, and a picture, from single fits.
+"""Ranks, ratios to the best, and a picture, from single fits of `benchmarks.peers`.
 
-    python -m benchmarks.peers --questions real_numbers real_classes --results fits.jsonl
-    python -m benchmarks.peers.real fits.jsonl [--folder docs/results] [--picture FILE]
+    python -m benchmarks.peers --results fits.jsonl
+    python -m benchmarks.peers.rankings fits.jsonl [--folder docs/results] [--picture FILE]
 
-"Real tables" of docs/peers.rst. On each table and at each budget, methods are ranked by their median over
-splits, of the error relative to that of least squares for numbers, and of the log loss for classes; one
-that failed, abstained or ran out of its limits is last. A win is a difference from the best other method
-of more than two standard errors, over splits, of that difference.
+For docs/peers.rst. On each real table and at each budget, methods are ranked by their median over splits, of
+the error relative to that of least squares for numbers, and of the log loss for classes; one that failed,
+abstained or ran out of its limits is last. A win is a difference from the best other method of more than two
+standard errors, over splits, of that difference.
 
-Methods are compared three times: all of them, this package with its default, which keeps what replacing
-a record changes, whatever the others keep; and those of either relation by themselves, this package under
-the same one.
+Methods are compared four times: all of them with their defaults, this package's keeping what replacing a
+record changes, whatever the others keep; those of either relation by themselves, this package under the same
+one; and all with the others tuned besides.
 
-Two files are written: ``peers_real.csv``, medians of every method on every table, and
-``peers_real_summary.csv``, a line for each comparison, method and budget. In the picture, a curve says on
-which share of tables a method's score is at most so many times the best, of all of them.
+Three files are written: ``peers_real.csv``, medians of every method on every real table,
+``peers_real_summary.csv``, a line for each comparison, method and budget, and ``peers_others.csv``, medians
+of the other questions, of coverages means. In the picture, a curve says on which share of real tables a
+method's score is at most so many times the best of all defaults.
 """
 
 import argparse
 import csv
 import math
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import COLORS, MARKERS, median_with_error, plain
-from benchmarks.peers.__main__ import read
+from benchmarks.common import COLORS, MARKERS, mean_with_error, median_with_error, plain
+from benchmarks.peers.asking import read_fits
 from benchmarks.peers.known import CLASSIFIERS, REGRESSORS
-from benchmarks.peers.report import label_of
+from benchmarks.peers.questions import QUESTIONS
+from benchmarks.peers.report import MEANS, gathered, label_of
 
 SCORES = {"real_numbers": "error ratio", "real_classes": "log loss"}
 KINDS = {"real_numbers": "numbers", "real_classes": "classes"}
@@ -47,16 +50,24 @@ def relation_of(label):
 def comparisons(tables):
     """Yield (name, our label, tables of the methods that are compared)."""
 
+    def is_default(label):
+        return not label.endswith(", tuned")
+
     def chosen(is_in):
         return {
             name: {label: found for label, found in table.items() if is_in(label)}
             for name, table in tables.items()
         }
 
-    yield "all", OURS, chosen(lambda label: label != OURS_ADDED)
+    yield "all", OURS, chosen(lambda label: is_default(label) and label != OURS_ADDED)
+    yield "tuned, too", OURS, chosen(lambda label: label != OURS_ADDED)
     for ours in (OURS, OURS_ADDED):
         relation = relation_of(ours)
-        yield relation, ours, chosen(lambda label, own=relation: relation_of(label) == own)
+
+        def is_alike(label, own=relation):
+            return is_default(label) and relation_of(label) == own
+
+        yield relation, ours, chosen(is_alike)
 
 
 def by_cell(records):
@@ -77,7 +88,12 @@ def scores_of(found, score):
 def outcome(table, score, label):
     """Return "win", "tie" or "loss" of a method against the best other one."""
     ours = scores_of(table[label], score)
-    others = {other: scores_of(found, score) for other, found in table.items() if other != label}
+    # One that was asked on a single split has no error.
+    others = {
+        other: scores_of(found, score)
+        for other, found in table.items()
+        if other != label and len(found) > 1
+    }
     best = min(others.values(), key=lambda values: np.median(list(values.values())))
     differences = [best[seed] - ours[seed] for seed in ours if seed in best]
     if not np.all(np.isfinite(differences)):
@@ -164,12 +180,35 @@ def single_lines(cells):
                 yield line
 
 
+def is_pictured(label):
+    """Return whether a method is in the picture."""
+    return label != OURS_ADDED and not label.endswith(", tuned")
+
+
+def other_lines(records):
+    """Yield a dict for each table, method, budget and score of the other questions."""
+    for question, (_, peers, scores) in QUESTIONS.items():
+        relations = {peer.name: peer.relation for peer in peers}
+        of_question = [record for record in records if record["question"] == question]
+        if question in SCORES or not of_question:
+            continue
+        for (table, label), by_epsilon in gathered(of_question).items():
+            for epsilon, found in by_epsilon.items():
+                line = {"question": question, "table": table, "method": label, "epsilon": epsilon}
+                line |= {"relation": relations[label.removesuffix(", tuned")]}
+                for score in scores:
+                    values = [record[score] for record in found if score in record]
+                    middle = mean_with_error if score in MEANS else median_with_error
+                    line[score], line[f"error of {score}"] = middle(values)
+                yield line | {"splits": len(found), "failed": len(found) - len(values)}
+
+
 def load_medians(path, epsilon=PICTURED_EPSILON):
     """Return {kind: (score, {table: {method: median}})} of one budget from the file of medians."""
     found = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            if float(row["epsilon"]) == epsilon and row["method"] != OURS_ADDED:
+            if float(row["epsilon"]) == epsilon and is_pictured(row["method"]):
                 _, tables = found.setdefault(row["kind"], (row["score"], {}))
                 tables.setdefault(row["table"], {})[row["method"]] = float(row["median"])
     return found
@@ -218,7 +257,8 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("docs/results"))
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
-    cells = by_cell(read(arguments.fits))
+    records = read_fits(arguments.fits)
+    cells = by_cell(records)
     heads = ["kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
     heads += ["splits", "failed"]
     singles = list(single_lines(cells))
@@ -232,6 +272,8 @@ def main():
     heads = ["kind", "epsilon", "compared", "method", "relation", "tables", "median rank", "first"]
     heads += ["median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
     write(arguments.folder / "peers_real_summary.csv", heads, lines)
+    lines = list(other_lines(records))
+    write(arguments.folder / "peers_others.csv", list(dict.fromkeys(chain(*lines))), lines)
     if arguments.picture:
         draw(load_medians(arguments.folder / "peers_real.csv")).savefig(arguments.picture, dpi=150)
 
