@@ -12,9 +12,10 @@ Methods are compared four times: all of them with their defaults, this package's
 record changes, whatever the others keep; those of either relation by themselves, this package under the same
 one; and all with the others tuned besides.
 
-Three files are written: ``peers_real.csv``, medians of every method on every real table,
-``peers_real_summary.csv``, a line for each comparison, method and budget, and ``peers_others.csv``, medians
-of the other questions, of coverages means. In the picture, a curve says on which share of real tables a
+Four files are written: ``peers_real.csv``, medians of every method on every real table,
+``peers_real_summary.csv``, a line for each comparison, method and budget, ``peers_real_losses.csv``, a line
+for each table and budget at which another method's default is better, and ``peers_others.csv``, medians of
+the other questions, of coverages means. In the picture, a curve says on which share of real tables a
 method's score is at most so many times the best of all defaults.
 """
 
@@ -85,16 +86,20 @@ def scores_of(found, score):
     return {seed: record.get(score, math.inf) for seed, record in found.items()}
 
 
-def outcome(table, score, label):
-    """Return "win", "tie" or "loss" of a method against the best other one."""
-    ours = scores_of(table[label], score)
+def best_other(table, score, label):
+    """Return (label, {seed: score}) of the best method but one."""
     # One that was asked on a single split has no error.
     others = {
         other: scores_of(found, score)
         for other, found in table.items()
         if other != label and len(found) > 1
     }
-    best = min(others.values(), key=lambda values: np.median(list(values.values())))
+    return min(others.items(), key=lambda item: np.median(list(item[1].values())))
+
+
+def outcome(table, score, label):
+    """Return "win", "tie" or "loss" of a method against the best other one."""
+    ours, (_, best) = scores_of(table[label], score), best_other(table, score, label)
     differences = [best[seed] - ours[seed] for seed in ours if seed in best]
     if not np.all(np.isfinite(differences)):
         return "win" if np.median(list(best.values())) == math.inf else "tie"
@@ -102,6 +107,21 @@ def outcome(table, score, label):
     if abs(middle) <= 2.0 * error:
         return "tie"
     return "win" if middle > 0.0 else "loss"
+
+
+def losses(cells):
+    """Yield a dict for each table and budget at which another method is better than this package."""
+    for (question, epsilon), tables in sorted(cells.items()):
+        score = SCORES[question]
+        (_, ours, compared), *_ = comparisons(tables)
+        for name, table in sorted(compared.items()):
+            if len(table) < 2 or outcome(table, score, ours) != "loss":
+                continue
+            label, best = best_other(table, score, ours)
+            line = {"kind": KINDS[question], "table": name, "epsilon": epsilon, "better": label}
+            line |= {"relation": relation_of(label), "score": np.median(list(best.values()))}
+            own = np.median(list(scores_of(table[ours], score).values()))
+            yield line | {"skdpbayes": own, "ratio": line["score"] / own}
 
 
 def medians_of(tables, score):
@@ -272,6 +292,9 @@ def main():
     heads = ["kind", "epsilon", "compared", "method", "relation", "tables", "median rank", "first"]
     heads += ["median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
     write(arguments.folder / "peers_real_summary.csv", heads, lines)
+    lines = list(losses(cells))
+    heads = ["kind", "table", "epsilon", "better", "relation", "score", "skdpbayes", "ratio"]
+    write(arguments.folder / "peers_real_losses.csv", heads, lines)
     lines = list(other_lines(records))
     write(arguments.folder / "peers_others.csv", list(dict.fromkeys(chain(*lines))), lines)
     if arguments.picture:
