@@ -354,8 +354,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         reading = self._read(X, y, groups, client, **others)
-        model, draws, _ = fit_posterior(self, reading, lambda table: self._model(table.n_features))
-        posterior = self.released_.get("posterior")
+        model, draws, _, diagnostics = fit_posterior(
+            self, reading, lambda table: self._model(table.n_features)
+        )
+        posterior = diagnostics.posterior
         if posterior is not None:
             model = posterior.density.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components

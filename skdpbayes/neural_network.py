@@ -343,11 +343,11 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             start = random_start(model.sizes, public_generator(self.random_state))
             return model._replace(start=start)
 
-        model, self.posterior_samples_, self.classes_ = fit_posterior(
+        model, self.posterior_samples_, self.classes_, diagnostics = fit_posterior(
             self, self._read(X, y, groups, **others), model_of
         )
         self.data_norm_ = model.norm
-        self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
+        self.row_norm_ = self.data_norm_ * (diagnostics.row_norm or 1.0)
         self.activation_ = self.activation
         self.layer_sizes_ = model.sizes
         self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size

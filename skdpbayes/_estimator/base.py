@@ -33,7 +33,7 @@ from ..privacy.planned_release import (
 from ..privacy.rounding import covered_records
 from ..privacy.units import plan_for_persons
 from ..samplers import Plan, resolve_sampler
-from ..samplers.base import AUTO, resolve_auto
+from ..samplers.base import AUTO, Diagnostics, resolve_auto
 from .fit import plan_with_bounds
 from .model_checks import to_arviz
 
@@ -144,6 +144,11 @@ class PrivatePosterior(BaseEstimator):
                 "rows: raise it, or lower max_rows_per_group."
             )
         return int(self.public_size)
+
+    @property
+    def _diagnostics(self):
+        """The record of ``released_``."""
+        return Diagnostics.of(self.released_)
 
     def _origin(self):
         """The point that is added to the draws of a sampler."""

@@ -26,7 +26,7 @@ from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.planned_release import set_privacy_attributes
 from ..random import separate_generator
-from ..samplers.base import run_plan
+from ..samplers.base import Diagnostics, run_plan
 from ..samplers.plan import BoundRelease, check_plan
 
 
@@ -41,11 +41,14 @@ class Fit(NamedTuple):
         Of the model's parameters, as they are published.
     classes : ndarray or None
         The labels of a classifier.
+    diagnostics : Diagnostics
+        Other numbers that were released.
     """
 
     model: Any
     draws: np.ndarray
     classes: np.ndarray | None
+    diagnostics: Diagnostics
 
 
 def fit_posterior(estimator, reading, model_of):
@@ -79,10 +82,12 @@ def fit_posterior(estimator, reading, model_of):
                     warn(text, ConvergenceWarning)
             set_privacy_attributes(estimator, plan)
             estimator.temperature_ = plan.temperature
-            estimator.n_iter_ = released.other.get("n_iter", plan.n_updates)
+            n_iter = released.other.n_iter
+            estimator.n_iter_ = plan.n_updates if n_iter is None else n_iter
             found = {name: model.in_blocks(v[None])[0] for name, v in released.parameters.items()}
             estimator.released_ = Bunch(**released.other, **found)
-            return Fit(model, model.in_blocks(released.draws), table.classes)
+            draws = model.in_blocks(released.draws)
+            return Fit(model, draws, table.classes, released.other)
 
 
 # Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the

@@ -247,7 +247,7 @@ def notes_of(estimator, raw):
             columns.append(NotedColumn(affine.names[j], 1.0 / abs(row[j])))
         else:
             columns.append(NotedColumn(name))
-    return interval_notes(model.plan_, model.released_, columns)
+    return interval_notes(model.plan_, model._diagnostics, columns)
 
 
 def coefficient_draws(

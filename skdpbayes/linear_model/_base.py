@@ -245,19 +245,20 @@ class LinearPosterior(PrivatePosterior):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        return self._fit(X, y, sample_weight, groups, client)
+        self._fit(X, y, sample_weight, groups, client)
+        return self
 
     def _fit(self, X, y, sample_weight, groups, client, **options):
-        """Do what `fit` does; ``options`` are for `read_table`."""
+        """Do what `fit` does, and return `Diagnostics`; ``options`` are for `read_table`."""
         largest = None if sample_weight is None else float(self.max_sample_weight)
 
         def model_of(table):
             return self._model(table.n_features, *table.sizes, max_sample_weight=largest)
 
         reading = self._read(X, y, sample_weight, groups, client, **options)
-        model, draws, classes = fit_posterior(self, reading, model_of)
+        model, draws, classes, diagnostics = fit_posterior(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
-        warnings += model_checks(draws, model, self.plan_, self.released_, self._column_names())
+        warnings += model_checks(draws, model, self.plan_, diagnostics, self._column_names())
         for text in warnings:
             warn(text, ConvergenceWarning)
         self.data_norm_ = model.norm
@@ -270,7 +271,7 @@ class LinearPosterior(PrivatePosterior):
         else:
             self.classes_ = classes
         self.coef_, self.intercept_ = coefficients, intercept
-        return self
+        return diagnostics
 
     # From the draws
 
@@ -476,7 +477,7 @@ class LinearPosterior(PrivatePosterior):
         """
         check_is_fitted(self)
         columns = [NotedColumn(str(name)) for name in self._column_names()]
-        return interval_notes(self.plan_, self.released_, columns)
+        return interval_notes(self.plan_, self._diagnostics, columns)
 
     def _coefficient_index(self):
         """An index with one entry for each coefficient, by class with more than two."""
