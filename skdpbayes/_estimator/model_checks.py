@@ -535,15 +535,13 @@ def single_direction(released):
     )
 
 
-# Effective sample sizes of chains, and named draws for ArviZ.
+# Effective sample sizes of chains.
 #
 #     ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
 #
 # Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and
 # Bürkner, "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence
-# of MCMC", Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single
-# chain. The one chain of a fit is therefore presented as two halves, of which ArviZ compares the
-# quarters.
+# of MCMC", Bayesian Analysis 2021).
 
 
 # ArviZ has no diagnostics for shorter chains.
@@ -614,67 +612,3 @@ def low_ess_warnings(draws, plan):
         f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
         f"{plan.n_steps:,}{other}.",
     )
-
-
-def to_arviz(variables, coords, plan, *, split=True):
-    """Named draws in ArviZ's container.
-
-    Parameters
-    ----------
-    variables : dict of {str: (ndarray of shape (n_draws, ...), tuple of str)}
-        Draws along a chain, and the names of the dimensions after the first.
-    coords : dict of {str: array-like}
-        Coordinates of these dimensions.
-    plan : Plan
-        The plan of the fit; its numbers become attributes.
-    split : bool, default=True
-        Whether to present the halves as two chains if there are at least 8 draws.
-
-    Returns
-    -------
-    data : arviz.InferenceData or xarray.DataTree
-        Draws in the group ``posterior``; a DataTree since ArviZ 1.
-
-    Raises
-    ------
-    ImportError
-        If ArviZ is not installed.
-    ValueError
-        If there are fewer than 4 draws.
-    """
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz requires ArviZ, which is part of the extra 'diagnostics': "
-            'pip install "skdpbayes[diagnostics]"'
-        ) from error
-    n_draws = min(len(draws) for draws, _ in variables.values())
-    if n_draws < LEAST_DRAWS:
-        raise ValueError(
-            f"diagnostics of a chain require at least {LEAST_DRAWS} draws, and this fit released "
-            f"{n_draws}: use posterior_samples_ directly, or fit with a larger n_draws."
-        )
-    n_chains = 2 if split and n_draws >= 2 * LEAST_DRAWS else 1
-    posterior = {name: _cut(draws, n_chains) for name, (draws, _) in variables.items()}
-    names = {name: list(dims) for name, (_, dims) in variables.items()}
-    if int(arviz.__version__.partition(".")[0]) >= 1:
-        data = arviz.from_dict({"posterior": posterior}, coords=coords, dims=names)
-    else:
-        data = arviz.from_dict(posterior=posterior, coords=coords, dims=names)
-    data["posterior"].attrs.update(
-        inference_library="skdpbayes",
-        sampler=plan.name,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        neighboring_relation=plan.requested_budget.neighboring_relation,
-        temperature=plan.temperature,
-        n_steps=plan.n_steps,
-    )
-    return data
-
-
-def _cut(draws, n_chains):
-    # An odd draw is dropped at the beginning, where the chain may not have converged.
-    kept = draws[len(draws) % n_chains :].copy()
-    return kept.reshape(n_chains, -1, *draws.shape[1:])

@@ -231,9 +231,10 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         tags.target_tags.positive_only = True
         return tags
 
-    @property
-    def _sides_to_learn(self):
-        return ("high",) if self.max_count == "auto" else ()
+    def _bounds_to_learn(self):
+        sides = ("high",) if self.max_count == "auto" else ()
+        learns = super()._bounds_to_learn()
+        return learns._replace(sides=sides, at_responses=self._with_drawn_bounds)
 
     def _fact_of_responses(self):
         value, source = resolve_source(self.max_count, None, getattr(self, "max_count_", None))

@@ -229,9 +229,10 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def _sides_to_learn(self):
-        return ("low", "high") if isinstance(self.target_bounds, str) else ()
+    def _bounds_to_learn(self):
+        sides = ("low", "high") if isinstance(self.target_bounds, str) else ()
+        learns = super()._bounds_to_learn()
+        return learns._replace(sides=sides, at_responses=self._with_drawn_bounds)
 
     def _fact_of_responses(self):
         learnt = isinstance(self.target_bounds, str)
