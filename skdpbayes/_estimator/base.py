@@ -57,6 +57,8 @@ class PrivatePosterior(BaseEstimator):
     maps public sizes to a model.
     """
 
+    # Whether responses are whole numbers, and whether a fit takes collections of Dask.
+    _reads_counts, _reads_collections = False, False
     # What a private pipeline calls the columns that reach this step, if they come without names.
     _feature_names_from_pipeline: np.ndarray | None = None
     # Set during a pipeline's fit: a function that returns them, as far as they are known.

@@ -144,8 +144,6 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
     _score: Callable[..., float]
     fit_intercept: bool
     posterior_samples_: np.ndarray
-    # Whether responses are whole numbers.
-    _reads_counts = False
 
     def _facts(self):
         yield from super()._facts()

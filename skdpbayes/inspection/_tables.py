@@ -774,7 +774,7 @@ def rate_ratios(
     >>> bool(2.4 < rate_ratios(model).loc["age", "median"] < 3.0)
     True
     """
-    if not getattr(linear_model_of(estimator), "_reads_counts", False):
+    if not linear_model_of(estimator)._reads_counts:
         raise TypeError("rates are of counts: of classes take odds_ratios.")
     _, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels

@@ -229,20 +229,24 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _learns_target_bounds(self):
+        return isinstance(self.target_bounds, str)
+
     def _bounds_to_learn(self):
-        sides = ("low", "high") if isinstance(self.target_bounds, str) else ()
+        sides = ("low", "high") if self._learns_target_bounds else ()
         learns = super()._bounds_to_learn()
         return learns._replace(sides=sides, at_responses=self._with_drawn_bounds)
 
     def _fact_of_responses(self):
-        learnt = isinstance(self.target_bounds, str)
+        learnt = self._learns_target_bounds
         used = getattr(self, "target_bounds_", None) if learnt else self.target_bounds
         return Disclosure("range of responses", as_json(used), "learnt" if learnt else "declared")
 
     def _family(self):
-        if isinstance(self.target_bounds, str):  # Until they are released.
+        if self._learns_target_bounds:  # Until they are released.
             return self._family_with_bounds(-1.0, 1.0)
-        bounds = self.target_bounds
+        bounds: Any = self.target_bounds
         if len(bounds) != 2 or not all(map(is_number, bounds)) or not bounds[0] < bounds[1]:
             raise ValueError(
                 f"target_bounds must be two numbers (low, high), the lower first, or 'auto', got {bounds!r}."
@@ -324,14 +328,14 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
             self.noise_samples_ = np.full(shape, self.noise_scale, dtype=float)
         self.target_bounds_ = self._law.low, self._law.high
         self._public_bounds = None
-        if not isinstance(self.target_bounds, str):
+        if not self._learns_target_bounds:
             low, high = map(float, self.target_bounds)
             self._public_bounds = low, high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
         self.alpha_ = float(np.median(self.noise_samples_) ** -2.0)
         self.lambda_ = self._prior_precision(coefficients, diagnostics.prior_scale)
-        if isinstance(self.target_bounds, str):
+        if self._learns_target_bounds:
             self._warn_of_far_bounds(coefficients)
         return self
 

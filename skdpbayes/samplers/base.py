@@ -147,18 +147,17 @@ def takes_family(sampler, family):
 
 def takes(sampler, bounds):
     """Whether a sampler, with its options, takes records with such bounds."""
-    family = getattr(bounds, "family", None)
     return (
         _model_of(bounds) in sampler.targets
-        and takes_family(sampler, family)
-        and (sampler.takes_weights or not _are_weighted(bounds))
+        and takes_family(sampler, bounds.family)
+        and (sampler.takes_weights or bounds.max_weight is None)
     )
 
 
 def check_taken(sampler, bounds):
     """Raise a ValueError if records have weights or unknown noise, and a sampler does not take these."""
     others = partial(samplers_with, lambda kind: takes(kind, bounds))
-    if _are_weighted(bounds) and not sampler.takes_weights:
+    if bounds.max_weight is not None and not sampler.takes_weights:
         raise ValueError(
             f"sampler={sampler.name!r}, with these options, does not support sample weights or class "
             f"weights: use one of {others()}, which do with their defaults; or omit them."
@@ -172,13 +171,9 @@ def check_taken(sampler, bounds):
 
 def _model_of(bounds):
     """The name of the model in samplers' ``targets``."""
-    if getattr(getattr(bounds, "family", None), "has_unknown_error_sd", False):
+    if bounds.has_unknown_error_sd:
         return "normal"
-    return "network" if getattr(bounds, "clipped", False) else "linear"
-
-
-def _are_weighted(bounds):
-    return getattr(bounds, "max_weight", None) is not None
+    return "network" if bounds.clipped else "linear"
 
 
 def names_of_calibrated(sampler, family):
