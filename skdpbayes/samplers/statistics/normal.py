@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..._linalg import cholesky, eigh, inv, solve
+from ..base import Diagnostics
 from .curvature import Curvature, combined, conditioned, positive_inverse
 from .design import coordinates_for, variance_component
 from .heavy_tails import HeavyTailCorrection
@@ -413,7 +414,7 @@ class NormalDensity(Density):
     # at the mode ``u^``, with ``delta`` of slopes and ``delta_0`` of the intercept by `HeavyTailCorrection`.
 
     def parameters(self, u, random):
-        """Draws of coefficients, and ``noise_deviations``, of shape (n_draws,)."""
+        """Draws of coefficients, and of ``noise_deviations``."""
         coefficients, deviations = u[:, :-1], np.exp(u[:, -1])
         if self.sandwich_factor is not None:
             mode = self.start[:-1]
@@ -425,7 +426,7 @@ class NormalDensity(Density):
             )
             theta += slopes @ self.curvature.transform.T
             theta[:, -1] += delta / self.constant
-        return theta, {"noise_deviations": deviations}
+        return theta, Diagnostics(noise_deviations=deviations)
 
     def level(self, u):
         """The mean of responses, of shape (n_points, 1)."""
@@ -662,16 +663,19 @@ class NormalLikelihood(Likelihood):
 
     def diagnostics(self, posterior, draws):
         """Whether noisy sums agree, what noise hides, and whether errors are skewed."""
-        density, left_out = posterior.density, None
-        other = {"hidden_directions": self.curvature.hidden}
+        density, left_out, skew = posterior.density, None, Diagnostics()
         if (asymmetry := density.asymmetry()) is not None:
-            other["asymmetry"] = asymmetry
-            other["error_skewness"] = density.error_skewness(asymmetry)
-            other["noise_of_skewed_slopes"] = density.heavy_tails.noise_of_slopes(density)
-            if other["error_skewness"]:
+            skew = Diagnostics(
+                asymmetry=asymmetry,
+                error_skewness=density.error_skewness(asymmetry),
+                noise_of_skewed_slopes=density.heavy_tails.noise_of_slopes(density),
+            )
+            if skew.error_skewness:
                 left_out = density.heavy_tails.directions(density)
-        other["chi2_per_dof"], other["chi2_dof"] = density.chi2(left_out)
-        return other
+        square, n = density.chi2(left_out)
+        return replace(
+            skew, hidden_directions=self.curvature.hidden, chi2_per_dof=square, chi2_dof=n
+        )
 
 
 def coordinates_of_numbers(plan, released, unit):
