@@ -20,13 +20,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import truncnorm
 
 from ..._linalg import cholesky, eigh, inv, solve
 from .curvature import Curvature, combined, conditioned, positive_inverse
 from .design import coordinates_for, variance_component
 from .heavy_tails import HeavyTailCorrection
 from .hmc import Density, Posterior
-from .plan import best_clip, clipped_normal, deviation_of
+from .plan import N_SUMS_USED, RESPONSES, best_clip, clipped_normal, deviation_of
 from .prior import Growth, Prior, growth_of, prior_of
 from .release import Likelihood
 from .requests import Question
@@ -159,9 +160,7 @@ _MEAN_SQUARE_ERROR = 0.02
 _EXCESS_ERROR = 0.1
 
 
-# How many of the last noisy sums the posterior is given, at most: fewer if the last have this share of what
-# all have of the budget.
-_N_SUMS_USED = 4
+# The posterior is given fewer of the last noisy sums if these have this share of what all have of the budget.
 _SHARE_USED = 0.95
 # A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
 _SATURATED = 0.8
@@ -179,7 +178,7 @@ _MOST_OF_POINT = 0.5
 _PRIOR_LOG_SD = 1.5
 # The same where the deviation is given.
 _GIVEN_LOG_SD = 1e-3
-# Posterior deviations that are added where an upper bound on errors is wanted.
+# Posterior deviations that are added to that of errors where noisy sums have next to no noise.
 _UPPER_SDS = 1.0
 # Names of plans' wide clips, over the deviation of residuals.
 _WIDE_CLIPS = {"wide_clip": "wide_clip", "wide_residuals": "wide_residuals_clip"}
@@ -529,9 +528,8 @@ class NormalLikelihood(Likelihood):
     def _learn_curvature(self, matrix):
         """Fix coordinates and the prior by both second moments."""
         transform = self.coordinates.transform
-        self.curvature = combined(
-            self.design, transform, matrix.value, matrix.noise, self.n_records
-        )
+        known = self.n_records, self.matrix_norm**2
+        self.curvature = combined(self.design, transform, matrix.value, matrix.noise, *known)
         transform = self.curvature.transform
         known = self.plan.bounds, 1, self.prior_precision, transform
         self.prior = prior_of(*known, self.design).padded()
@@ -545,11 +543,17 @@ class NormalLikelihood(Likelihood):
     def _learn_mean_square(self, square):
         square = self._mean_square(square)
         self.mean_squares.append(square)
-        value = max(square.value, 0.0)
-        upper = value + math.hypot(square.noise, value * math.sqrt(2.0 / self.n_records))
+        sampling = max(square.value, 0.0) * math.sqrt(2.0 / self.n_records)
+        upper = self._upper_square(square.value, math.hypot(square.noise, sampling), square.clip)
         if upper < _SATURATED * square.clip**2:
             self.residual_sd = min(self.residual_sd, deviation_of(upper, square.clip))
         self.clip = self._next_clip()
+
+    def _upper_square(self, value, noise, clip):
+        """The mean of a mean square that is seen through noise, and exponential a priori, with a doubt."""
+        least = noise**2 / (RESPONSES * self.bound) ** 2 - value
+        law = truncnorm(least / noise, (min(clip, self.bound) ** 2 + least) / noise, -least, noise)
+        return float(law.mean() + self._doubts * law.std())
 
     def _learn_residuals(self, value, square):
         """Find the mode, and the deviation of residuals there."""
@@ -579,15 +583,26 @@ class NormalLikelihood(Likelihood):
 
     def _next_clip(self):
         """The clip for residuals of a deviation, never larger than the last."""
+        return max(min(self.clip, self._best.ratio * self.residual_sd), _LEAST_CLIP * self.bound)
+
+    @cached_property
+    def _best(self):
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
         moved = self.max_weight * self.plan.budget.sensitivity_factor * self.coordinates.norm
-        best, _ = best_clip(self.n_records, moved, mu)
-        return max(min(self.clip, best * self.residual_sd), _LEAST_CLIP * self.bound)
+        return best_clip(self.n_records, moved, mu)
+
+    @property
+    def _doubts(self):
+        """Posterior deviations that are added to what tells a clip.
+
+        A clip that is too small costs sampling errors, and one that is too large costs noise.
+        """
+        return _UPPER_SDS * self._best.of_sampling
 
     def _note_residual_sd(self, density):
-        """Note the deviation that residuals have at the mode, from above."""
+        """Note the deviation that residuals have at the mode, with a doubt."""
         variances = np.maximum(np.diag(inv(density.information(density.start))), 0.0)
-        log_s = density.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
+        log_s = density.start[-1] + self._doubts * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         of_point = variances[:-1] @ self.curvature.squares
         self.residual_sd = math.sqrt(math.exp(2.0 * log_s) + of_point)
@@ -622,7 +637,7 @@ class NormalLikelihood(Likelihood):
         """The number of last noisy sums that say nearly all that all do."""
         squares = np.array(self.plan.residual_multipliers[: len(self.noisy_sums)]) ** -2.0
         shares = np.cumsum(squares[::-1]) / squares.sum()
-        return min(int(np.searchsorted(shares, _SHARE_USED)) + 1, _N_SUMS_USED)
+        return min(int(np.searchsorted(shares, _SHARE_USED)) + 1, N_SUMS_USED)
 
     def density(self):
         """The density given the last noisy sums and all mean squares."""
