@@ -153,8 +153,9 @@ def positive_inverse(matrices):
 #
 # in whitened coordinates, ``G`` being what the first has there, ``g`` the mean of ``g_i``, and ``U`` what it
 # leaves unknown. Where noise in the first hides nearly all, rows may vary most along few directions that
-# ``G`` knows nothing of: ``c`` may be of any size that the public norm of rows allows. It and ``k`` are integrated out, so that entries are the
-# less sure the less is known of both. Coordinates are turned into the eigenvectors of the posterior mean.
+# ``G`` knows nothing of: ``c`` may be of any size that the norm of rows allows. It and ``k`` are integrated
+# out, so that entries are the less sure the less is known of both. Coordinates are turned into the
+# eigenvectors of the posterior mean.
 # Noise, of a variance ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about
 # [1]_,
 #

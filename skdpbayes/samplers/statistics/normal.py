@@ -12,6 +12,10 @@ slope ``c`` and mean square ``b``, and by Stein's identity
 because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and
 what rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries
 of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
+
+Responses lie within public bounds ``[-B, B]``. Their mean ``a`` and their variance ``sigma^2``, at 0, have a
+prior besides those of ``u`` and ``s``: a normal one of variance ``B^2 / 3``, and an exponential one of mean
+``B^2 / 9``. Without it many coefficients would explain far more than responses can vary by.
 """
 
 import math
@@ -178,6 +182,8 @@ _MOST_OF_POINT = 0.5
 _PRIOR_LOG_SD = 1.5
 # The same where the deviation is given.
 _GIVEN_LOG_SD = 1e-3
+# Prior variance of the mean of responses, over the square of their bound: that of an even law.
+_MEAN_VARIANCE = 1.0 / 3.0
 # Posterior deviations that are added to that of errors where noisy sums have next to no noise.
 _UPPER_SDS = 1.0
 # Names of plans' wide clips, over the deviation of residuals.
@@ -217,6 +223,8 @@ class NormalDensity(Density):
     start : ndarray of shape (length + 1,)
     constant : float, default=0
         ``c``, that of rows.
+    bound : float, default=inf
+        ``B``, that of responses.
     sandwich_factor : ndarray of shape (length, length) or None, default=None
         ``T``, by which draws are stretched around the mode; None is one.
     heavy_tails : HeavyTailCorrection or None, default=None
@@ -234,6 +242,7 @@ class NormalDensity(Density):
     mean_squares: tuple
     start: np.ndarray
     constant: float = 0.0
+    bound: float = math.inf
     sandwich_factor: np.ndarray | None = None
     heavy_tails: HeavyTailCorrection | None = None
 
@@ -244,6 +253,8 @@ class NormalDensity(Density):
         energy, gradient = self._mean_square_energy(coefficients, log_s)
         gradient[:, -1] += away / self.log_sd
         energy += 0.5 * away**2
+        of_responses, slopes = self._response_energy(coefficients, log_s)
+        energy, gradient = energy + of_responses, gradient + slopes
         if self.noisy_sums:
             of_sums, slopes, _ = self._noisy_sum_energy(coefficients, log_s)
             energy, gradient = energy + of_sums, gradient + slopes
@@ -268,6 +279,23 @@ class NormalDensity(Density):
         gradient[:, :-1] += 2.0 * squares * np.einsum("kp,kpi->pi", by_variance, d)
         gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=0)
         return gradient
+
+    def _response_energy(self, u, log_s):
+        """The energy of the mean and the variance of responses, of which bounds tell a usual size."""
+        d, a, sigma = self.residuals(u, log_s, np.zeros((1, u.shape[1])))
+        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
+        energy = sigma**2 / usual + 0.5 * a**2 / of_mean
+        return energy[0], self._vjp(d, a, sigma, log_s, a / of_mean, 2.0 * sigma / usual)
+
+    def _response_information(self, log_s):
+        """Its curvature, which is positive."""
+        mean, squares = self.curvature.mean, self.curvature.squares
+        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
+        within = 1.0 / max(1.0, float(np.sum(mean**2 / squares)))
+        of_rows = np.diag(squares) - within * np.outer(mean, mean)
+        matrix = np.pad(2.0 * of_rows / usual + np.outer(mean, mean) / of_mean, (0, 1))
+        matrix[-1, -1] = 4.0 * math.exp(2.0 * log_s) / usual
+        return matrix
 
     @cached_property
     def _mean_square_arrays(self):
@@ -355,6 +383,7 @@ class NormalDensity(Density):
         coefficients, log_s = u[None, :-1], u[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.log_sd**-2.0
+        matrix = matrix + self._response_information(u[-1])
         points, clips, _, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(coefficients, log_s, points)
         law = clipped_normal(a, sigma, clips)
@@ -528,8 +557,9 @@ class NormalLikelihood(Likelihood):
     def _learn_curvature(self, matrix):
         """Fix coordinates and the prior by both second moments."""
         transform = self.coordinates.transform
-        known = self.n_records, self.matrix_norm**2
-        self.curvature = combined(self.design, transform, matrix.value, matrix.noise, *known)
+        assert self.matrix_norm is not None  # Set with the coordinates.
+        of_table = self.n_records, self.matrix_norm**2
+        self.curvature = combined(self.design, transform, matrix.value, matrix.noise, *of_table)
         transform = self.curvature.transform
         known = self.plan.bounds, 1, self.prior_precision, transform
         self.prior = prior_of(*known, self.design).padded()
@@ -653,6 +683,7 @@ class NormalLikelihood(Likelihood):
             mean_squares=tuple(self.mean_squares),
             start=self.start,
             constant=self.constant,
+            bound=self.bound,
         )
 
     def posterior(self):

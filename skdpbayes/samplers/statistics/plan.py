@@ -468,14 +468,14 @@ def deviation_of(square, clip):
 #     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
 #
 # ``m_k`` is the ``mu`` of noisy sum ``k``, ``rho`` what is not known of the curvature. ``t`` makes
-# ``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together. Only the
-# last noisy sums count, as in the posterior. Errors are relative to the bound of responses. Weights are taken to be near their maximum, by
-# which noise and sums are both larger: how many are not is private.
+# ``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together.
+# The last few count, as they do in the posterior. Errors are relative to the bound of responses. Weights are
+# taken to be near their maximum, by which noise and sums are both larger: how many are not is private.
 #
 # Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at
 # other coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large
-# as they can be without an error, sampling included, that is much larger than before: what releases say
-# counts there, without what is known beforehand, with which no clip would matter where noise hides nearly all.
+# as they can be without an error, sampling included, that is much larger than before. That is what releases
+# alone leave: with what is known beforehand no clip would matter where noise hides nearly all.
 
 
 # Least ``C^2`` over the mean square of whitened rows.
@@ -720,7 +720,7 @@ def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, sh
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
     mu_of_sums = mu * math.sqrt(sum(shares.noisy_sums))
     clip, slope, _ = best_clip(n_samples, noise_per_clip, mu_of_sums)
-    told = []
+    told: list[float] = []
     for share in shares.noisy_sums:
         m = mu * math.sqrt(share)
         left = 1.0 / (RESPONSES**-2 + sum(told[-N_SUMS_USED:]))
