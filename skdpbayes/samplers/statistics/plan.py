@@ -720,14 +720,14 @@ def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, sh
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
     mu_of_sums = mu * math.sqrt(sum(shares.noisy_sums))
     clip, slope, _ = best_clip(n_samples, noise_per_clip, mu_of_sums)
-    told: list[float] = []
+    of_sums: list[float] = []
     for share in shares.noisy_sums:
         m = mu * math.sqrt(share)
-        left = 1.0 / (RESPONSES**-2 + sum(told[-N_SUMS_USED:]))
+        left = 1.0 / (RESPONSES**-2 + sum(of_sums[-N_SUMS_USED:]))
         square = ERRORS**2 + left
         noise = length * square * (noise_per_clip * clip / (m * n_samples * slope)) ** 2
-        told.append(1.0 / (noise + 0.5 * unknown * left))
-    return sum(told[-N_SUMS_USED:])
+        of_sums.append(1.0 / (noise + 0.5 * unknown * left))
+    return sum(of_sums[-N_SUMS_USED:])
 
 
 # What is released for a posterior from clipped residuals, and what it costs.
