@@ -15,7 +15,8 @@ of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrat
 
 Responses lie within public bounds ``[-B, B]``. Their mean ``a`` and their variance ``sigma^2``, at 0, have a
 prior besides those of ``u`` and ``s``: a normal one of variance ``B^2 / 3``, and an exponential one of mean
-``B^2 / 9``. Without it many coefficients would explain far more than responses can vary by.
+``B^2 / 9``, unless a prior scale is given. Without it many coefficients would explain far more than responses
+can vary by.
 """
 
 import math
@@ -224,7 +225,7 @@ class NormalDensity(Density):
     constant : float, default=0
         ``c``, that of rows.
     bound : float, default=inf
-        ``B``, that of responses.
+        ``B``, that of responses; inf where the prior is a user's own.
     sandwich_factor : ndarray of shape (length, length) or None, default=None
         ``T``, by which draws are stretched around the mode; None is one.
     heavy_tails : HeavyTailCorrection or None, default=None
@@ -683,7 +684,7 @@ class NormalLikelihood(Likelihood):
             mean_squares=tuple(self.mean_squares),
             start=self.start,
             constant=self.constant,
-            bound=self.bound,
+            bound=self.bound if self.plan.bounds.learns_scales[0] else math.inf,
         )
 
     def posterior(self):
