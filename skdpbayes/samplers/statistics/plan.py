@@ -715,7 +715,7 @@ def _error_of_releases(n_samples, length, mu, sensitivity_factor, clippings, sha
 
 
 def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares):
-    """What the last noisy sums tell by the recursion, as an inverse square of the bound of responses."""
+    """The precision of the last noisy sums by the recursion, relative to the bound of responses."""
     unknown = _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares)
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
     mu_of_sums = mu * math.sqrt(sum(shares.noisy_sums))
