@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import truncnorm
+from scipy.special import softmax
 
 from ..._linalg import cholesky, eigh, inv, solve
 from .curvature import Curvature, combined, conditioned, positive_inverse
@@ -185,6 +185,9 @@ _PRIOR_LOG_SD = 1.5
 _GIVEN_LOG_SD = 1e-3
 # Prior variance of the mean of responses, over the square of their bound: that of an even law.
 _MEAN_VARIANCE = 1.0 / 3.0
+# Deviations of noise around a released mean square within which it is looked for, and points of a grid.
+_ENDS = 8.0
+_N_POINTS = 400
 # Posterior deviations that are added to that of errors where noisy sums have next to no noise.
 _UPPER_SDS = 1.0
 # Names of plans' wide clips, over the deviation of residuals.
@@ -575,16 +578,17 @@ class NormalLikelihood(Likelihood):
         square = self._mean_square(square)
         self.mean_squares.append(square)
         sampling = max(square.value, 0.0) * math.sqrt(2.0 / self.n_records)
-        upper = self._upper_square(square.value, math.hypot(square.noise, sampling), square.clip)
-        if upper < _SATURATED * square.clip**2:
-            self.residual_sd = min(self.residual_sd, deviation_of(upper, square.clip))
+        noise, largest = math.hypot(square.noise, sampling), min(square.clip, self.bound) ** 2
+        ends = square.value + np.array([-_ENDS, _ENDS]) * noise
+        low, high = np.clip(ends, 0.0, largest)
+        grid = np.linspace(low, high, _N_POINTS)
+        logs = -0.5 * ((grid - square.value) / noise) ** 2 - grid / (RESPONSES * self.bound) ** 2
+        mean = softmax(logs) @ grid
+        deviation = math.sqrt(softmax(logs) @ (grid - mean) ** 2)
+        likely = float(mean + self._doubts * deviation)
+        if likely < _SATURATED * square.clip**2:
+            self.residual_sd = min(self.residual_sd, deviation_of(likely, square.clip))
         self.clip = self._next_clip()
-
-    def _upper_square(self, value, noise, clip):
-        """The mean of a mean square that is seen through noise, and exponential a priori, with a doubt."""
-        least = noise**2 / (RESPONSES * self.bound) ** 2 - value
-        law = truncnorm(least / noise, (min(clip, self.bound) ** 2 + least) / noise, -least, noise)
-        return float(law.mean() + self._doubts * law.std())
 
     def _learn_residuals(self, value, square):
         """Find the mode, and the deviation of residuals there."""

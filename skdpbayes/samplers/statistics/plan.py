@@ -647,14 +647,15 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
         (n_samples, length, mu, sensitivity_factor),
         ERRORS * math.sqrt(length / n_samples),
     )
-    most = math.hypot(sampling, _error_of_releases(*known, clippings, shares)) * (
-        1.0 + _CLIPPING_TOLERANCE
-    )
+    # Without what is known beforehand, which would hide what a clip costs where noise hides nearly all.
+    learnt = _expected_precision(*known, clippings, shares)
+    most = math.hypot(sampling, learnt**-0.5) * (1.0 + _CLIPPING_TOLERANCE)
     for way in wider:
         is_drowned = bool(shares.meat) and _noise_of_meat(*known, way) > _LITTLE_NOISE
         if way.matrices > way.rows:
             is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN_CURVATURE
-        if is_drowned or math.hypot(sampling, _error_of_releases(*known, way, shares)) > most:
+        learnt = _expected_precision(*known, way, shares)
+        if is_drowned or math.hypot(sampling, learnt**-0.5) > most:
             break
         clippings = way
     return clippings
@@ -707,11 +708,6 @@ def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares
     """The error of the last noisy sum by the recursion, over the bound of responses."""
     learnt = _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares)
     return (RESPONSES**-2 + learnt) ** -0.5
-
-
-def _error_of_releases(n_samples, length, mu, sensitivity_factor, clippings, shares):
-    """The same as far as releases tell, which has no limit where noise hides all."""
-    return _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares) ** -0.5
 
 
 def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares):
