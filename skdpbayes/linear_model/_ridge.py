@@ -80,7 +80,8 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. None learns it, at no cost.
+        Prior standard deviation of the coefficients. None learns it, at no cost; "clipped_residuals" then
+        expects responses to vary by about a third of half the distance of their bounds.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept around the middle of the bounds. With None
         "clipped_residuals" learns it, around ``prior_scale`` or, without it, half the distance of the
