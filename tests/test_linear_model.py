@@ -464,3 +464,17 @@ def test_predictions_of_a_row_do_not_depend_on_the_others(rng):
     weights = fitted.plan_.sampler.importance_weights(fitted.released_, fitted.posterior_samples_)
     expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]) @ weights
     np.testing.assert_allclose(proba[few, 1], expected, atol=1e-6)
+
+
+def test_draws_are_the_same_if_zeros_of_a_table_are_left_out(monkeypatch):
+    generator = np.random.default_rng(0)
+    table = np.eye(40)[generator.integers(40, size=4_000)]
+    labels = generator.random(4_000) < np.where(table[:, 0] > 0, 0.9, 0.3)
+
+    def draws():
+        clf = DPBayesianLogisticRegression(data_norm=1.0, random_state=0)
+        return clf.fit(table, labels).posterior_samples_
+
+    found = draws()
+    monkeypatch.setattr("skdpbayes.models.sums._LARGEST_SPARSE_DENSITY", 0.0)
+    np.testing.assert_allclose(found, draws(), atol=1e-6)

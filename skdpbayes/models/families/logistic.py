@@ -99,9 +99,7 @@ class Logistic(ClassFamily):
     def sums_of_block(
         self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
     ) -> Any:
-        """Sums of weighted residuals and slopes if rows are dense."""
-        if not block.is_dense:
-            return None
+        """Sums of weighted residuals and slopes."""
         centres = np.full(weights.size, 0.5) if responses is None else responses.astype(np.float64)
         return block.logistic_sums(theta[0], centres, weights, curvature)
 
