@@ -50,7 +50,7 @@ def moment(rows, factors, scale=None, constant=0.0):
     return logistic_sums(rows, scale, constant, nothing, nothing, factors, True)[1]
 
 
-def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
+def logistic_sums(rows, scale, constant, theta, centres, weights, curvature, transform=None):
     """``g`` and, if wanted, ``M``.
 
     Parameters
@@ -62,16 +62,19 @@ def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
     centres, weights : ndarray of shape (n,)
         ``c`` and ``w``.
     curvature : bool
+    transform : ndarray of shape (length, length) or None, default=None
+        ``W`` of ``M``, that of ``W^T z``; None is 1.
     """
     length = rows.shape[1] + (constant > 0.0)
-    add, parts = (
-        (_add_sums, (rows,)) if isinstance(rows, np.ndarray) else (_add_sparse, _parts(rows))
-    )
-    width = length if add is _add_sparse else -(-length // _TILE) * _TILE
+    is_dense, width = isinstance(rows, np.ndarray), -(-length // _TILE) * _TILE
+    add, parts = (_add_sums, (rows,)) if is_dense else (_add_sparse, _parts(rows))
     gradient, matrix = np.zeros(width), np.zeros((width, width) if curvature else (0, 0))
+    moves = np.zeros((0, 0) if transform is None or not curvature else (width, width))
+    if moves.size:
+        moves[:length, :length] = transform
     # Of one kind each, so that there is one function to compile for a kind of rows.
-    arrays = map(read_only, (*parts, scale, theta, centres, weights))
-    add(*arrays, float(constant), gradient, matrix)
+    arrays = map(read_only, (*parts, scale, theta, centres, weights, moves))
+    add(*arrays, float(constant), length, gradient, matrix)
     return gradient[:length], matrix[:length, :length] if curvature else None
 
 
@@ -156,10 +159,31 @@ def _write_scaled(rows, scale, constant, first, out):
             out[k, n_features] = constant
 
 
+@compilable
+def _add_squares(rows, factors, left_block, size, matrix):
+    """Add ``sum_k f_k z_k z_k^T`` of some rows to a matrix, on its diagonal and above."""
+    width = matrix.shape[0]
+    for k in range(size):
+        for j in range(width):
+            left_block[k, j] = rows[k, j] * factors[k]
+    for i in range(0, width, _TILE):
+        for j in range(i, width, _TILE):
+            # numba gives the context.
+            _add_tile(left_block, rows, size, i, j, matrix)  # type: ignore[call-arg]
+
+
+@compilable
+def _mirror(matrix):
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i]
+
+
 @compiled(fastmath={"reassoc", "contract"})
-def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
-    n, width, length = rows.shape[0], gradient.size, theta.size
+def _add_sums(rows, scale, theta, centres, weights, transform, constant, length, gradient, matrix):
+    n, width = rows.shape[0], gradient.size
     left_block, right = np.zeros((_ROWS, width)), np.zeros((_ROWS, width))
+    moved = np.zeros((_ROWS, transform.shape[1]))
     factors, residuals = np.zeros(_ROWS), np.zeros(_ROWS)
     for first in range(0, n, _ROWS):
         size = min(_ROWS, n - first)
@@ -167,7 +191,7 @@ def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
         residuals[size:] = 0.0
         for k in range(size):
             factors[k] = weights[first + k]
-        if length:
+        if theta.size:
             for k in range(size):
                 logit = 0.0
                 for j in range(length):
@@ -185,18 +209,12 @@ def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
                         + residuals[k + 2] * right[k + 2, j]
                         + residuals[k + 3] * right[k + 3, j]
                     )
-        if matrix.size:
-            for k in range(size):
-                for j in range(width):
-                    left_block[k, j] = right[k, j] * factors[k]
-        if matrix.size:
-            for i in range(0, width, _TILE):
-                for j in range(i, width, _TILE):
-                    # numba gives the context.
-                    _add_tile(left_block, right, size, i, j, matrix)  # type: ignore[call-arg]
-    for i in range(matrix.shape[0]):
-        for j in range(i):
-            matrix[i, j] = matrix[j, i]
+        if transform.size:
+            np.dot(right, transform, moved)
+            _add_squares(moved, factors, left_block, size, matrix)
+        elif matrix.size:
+            _add_squares(right, factors, left_block, size, matrix)
+    _mirror(matrix)
 
 
 @compiled
@@ -215,10 +233,22 @@ def _square_lengths(rows, scale, transform, constant, squares):
 
 @compiled(fastmath={"reassoc", "contract"})
 def _add_sparse(
-    values, columns, starts, scale, theta, centres, weights, constant, gradient, matrix
+    values,
+    columns,
+    starts,
+    scale,
+    theta,
+    centres,
+    weights,
+    transform,
+    constant,
+    length,
+    gradient,
+    matrix,
 ):
-    length = gradient.size
     entries, places = np.empty(length), np.empty(length, np.int64)
+    moved, factors = np.zeros((_ROWS, transform.shape[1])), np.empty(_ROWS)
+    left_block = np.zeros((_ROWS, transform.shape[1]))
     for i in range(scale.size):
         size = 0
         for k in range(starts[i], starts[i + 1]):
@@ -237,14 +267,22 @@ def _add_sparse(
             factor *= p * (1.0 - p)
             for a in range(size):
                 gradient[places[a]] += residual * entries[a]
-        if matrix.size:
+        if transform.size:
+            row = i % _ROWS
+            factors[row], out = factor, moved[row]
+            out[:] = 0.0
             for a in range(size):
-                row, weighted = matrix[places[a]], factor * entries[a]
+                entry, of_column = entries[a], transform[places[a]]
+                for j in range(out.size):
+                    out[j] += entry * of_column[j]
+            if row == _ROWS - 1 or i == scale.size - 1:
+                _add_squares(moved, factors, left_block, row + 1, matrix)
+        elif matrix.size:
+            for a in range(size):
+                weighted = factor * entries[a]
                 for b in range(a, size):
-                    row[places[b]] += weighted * entries[b]
-    for i in range(matrix.shape[0]):
-        for j in range(i):
-            matrix[i, j] = matrix[j, i]
+                    matrix[places[a], places[b]] += weighted * entries[b]
+    _mirror(matrix)
 
 
 @compiled

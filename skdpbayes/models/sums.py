@@ -86,10 +86,10 @@ class Block:
         """Whether rows are an array."""
         return isinstance(self.rows, np.ndarray)
 
-    def logistic_sums(self, theta, centres, weights, curvature):
+    def logistic_sums(self, theta, centres, weights, curvature, transform=None):
         """The sums of `kernels.logistic_sums`, the first in one block."""
         given = self.rows, self.scale, self.constant
-        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
+        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature, transform)
         return gradient[None], matrix
 
     def logits(self, theta):
@@ -392,10 +392,9 @@ def _sums(target, family, weights, theta, transform, responses, curvature):
 
     def sums_over_block(part, block):
         given = None if responses is None else responses[part]
-        if transform is None or not curvature:
-            sums = family.sums_of_block(block, weights[part], theta, given, curvature)
-            if sums is not None:
-                return sums
+        sums = family.sums_of_block(block, weights[part], theta, given, curvature, transform)
+        if sums is not None:
+            return sums
         predicted = family.inverse_link(block.logits(theta))
         apart = (
             family.mean(predicted) - at_zero

@@ -69,13 +69,17 @@ def test_sums_of_sparse_rows_are_those_of_the_array(rng, rows, constant):
     sparse = sp.csr_array(without_zeros(x), shape=x.shape)
     np.testing.assert_array_equal(sparse.toarray(), x)
     given = rng.normal(size=length), rng.uniform(size=n), rng.uniform(size=n), True
-    for found, wanted in zip(
-        logistic_sums(sparse, rows[1], constant, *given),
-        logistic_sums(x, rows[1], constant, *given),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     transform = rng.normal(size=(length, length))
+    wanted = logistic_sums(x, rows[1], constant, *given)
+    moved = transform.T @ wanted[1] @ transform
+    for of_rows in (x, sparse):
+        found = logistic_sums(of_rows, rows[1], constant, *given)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12, atol=1e-12)
+        gradient, matrix = logistic_sums(of_rows, rows[1], constant, *given, transform)
+        np.testing.assert_allclose(gradient, wanted[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(matrix, moved, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(matrix, matrix.T)
     np.testing.assert_allclose(
         squared_lengths(sparse, rows[1], constant, transform),
         squared_lengths(x, rows[1], constant, transform),
