@@ -3,7 +3,6 @@
 p(y | x, data) = mean over draws of p(y | x, theta)
 """
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -106,20 +105,6 @@ def _average_of_logits(logits, weights, mean):
     _average(logits, weights, mean)
 
 
-@CompiledCore
-def _average_of_rows(X, scale, coefficients, weights, mean):
-    """The same for rows, each times its factor, and followed by a 1 if there is an intercept."""
-    rows = np.ones((_BLOCK, coefficients.shape[0]), np.float32)
-    logits = np.empty((_BLOCK, coefficients.shape[1]), np.float32)
-    for first in range(0, X.shape[0], _BLOCK):
-        size = min(_BLOCK, X.shape[0] - first)
-        for i in range(size):
-            for j in range(X.shape[1]):
-                rows[i, j] = X[first + i, j] * scale[first + i]
-        multiply(rows[:size], PLAIN, coefficients, PLAIN, logits[:size])
-        _average(logits[:size], weights, mean[first : first + size])
-
-
 @compilable(fastmath={"reassoc", "nsz"})
 def _square_lengths(moved, n_columns, squares):
     for i in range(squares.size):
@@ -129,36 +114,50 @@ def _square_lengths(moved, n_columns, squares):
         squares[i] = total
 
 
+@compilable
+def _expand(rows, factor, most, moved, squares, mean):
+    """Write mean probabilities of rows by the expansion, if variances ``squares`` are at most ``most``."""
+    size, width = rows.shape[0], factor.shape[1]
+    for j in range(0, width, _PANEL):
+        stop = min(j + _PANEL, width)
+        top = max(width - 1 - stop, 0)  # Above it, these columns are zero.
+        multiply(rows[:, top:], PLAIN, factor[top:, j:stop], PLAIN, moved[:size, j:stop])
+        if j == 0 and width > _PANEL:
+            _square_lengths(moved, _PANEL, squares)
+            if squares.min() > most:  # So they are of all columns.
+                return
+    _square_lengths(moved, width - 1, squares)
+    for i in range(size):
+        tail = exp_float32(-abs(moved[i, width - 1]))
+        share = tail / (_ONE + tail)
+        share += _HALF * squares[i] * share * (_ONE - share) * (_ONE - share - share)
+        is_second = moved[i, width - 1] < 0
+        mean[i, 0] = _ONE - share if is_second else share
+        mean[i, 1] = share if is_second else _ONE - share
+
+
 @CompiledCore
-def _expansion_of_rows(X, scale, factor, most, mean):
-    """Write mean probabilities of rows by the expansion, NaN where variances are more than ``most``."""
-    length, width = factor.shape
+def _average_of_rows(X, scale, coefficients, weights, factor, most, mean):
+    """The same for rows, each times its factor, and followed by a 1 if there is an intercept."""
+    length = coefficients.shape[0]
     rows, squares = np.ones((_BLOCK, length), np.float32), np.empty(_BLOCK, np.float32)
-    moved = np.empty((_BLOCK, width), np.float32)
+    moved = np.empty((_BLOCK, factor.shape[1]), np.float32)
+    logits, averages = np.empty((_BLOCK, coefficients.shape[1]), np.float32), np.empty((_BLOCK, 2))
     for first in range(0, X.shape[0], _BLOCK):
         size = min(_BLOCK, X.shape[0] - first)
         for i in range(size):
             for j in range(X.shape[1]):
                 rows[i, j] = X[first + i, j] * scale[first + i]
-        for j in range(0, width, _PANEL):
-            stop = min(j + _PANEL, width)
-            top = max(width - 1 - stop, 0)  # Above it, these columns are zero.
-            multiply(rows[:size, top:], PLAIN, factor[top:, j:stop], PLAIN, moved[:size, j:stop])
-            if j == 0 and width > _PANEL:
-                _square_lengths(moved, _PANEL, squares[:size])
-                if squares[:size].min() > most:  # So they are of all columns.
-                    break
-        else:
-            _square_lengths(moved, width - 1, squares[:size])
-        for i in range(size):
-            tail = exp_float32(-abs(moved[i, width - 1]))
-            share = tail / (_ONE + tail)
-            share += _HALF * squares[i] * share * (_ONE - share) * (_ONE - share - share)
-            is_second = moved[i, width - 1] < 0
-            mean[first + i, 0] = _ONE - share if is_second else share
-            mean[first + i, 1] = share if is_second else _ONE - share
-            if not squares[i] <= most:
-                mean[first + i] = np.nan
+        _expand(rows[:size], factor, most, moved, squares[:size], mean[first : first + size])
+        rest = np.flatnonzero(~(squares[:size] <= most))
+        if rest.size == 0:
+            continue
+        for k in range(rest.size):
+            rows[k] = rows[rest[k]]
+        multiply(rows[: rest.size], PLAIN, coefficients, PLAIN, logits[: rest.size])
+        _average(logits[: rest.size], weights, averages)
+        for k in range(rest.size):
+            mean[first + rest[k]] = averages[k]
 
 
 def expansion(draws, weights):
@@ -187,16 +186,11 @@ def expansion(draws, weights):
         pairs = (q[:, :, None] * q[:, None]).reshape(len(q), -1)
         third = min(third, float(np.linalg.norm(standard.T @ pairs, 2)))
 
-    def is_right(root):
-        error = third * root**2 / 6.0 + math.exp(longest * root) * longest**2 * root**3 / 24.0
-        return error <= _EXPANSION_ERROR * float(np.linalg.norm(roots**2))
-
-    # The error grows with the variance; beyond its root's largest, the second part alone is too large.
-    low, high = 0.0, 1.0 / longest
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_right(middle) else (low, middle)
-    return np.column_stack([r.T[:, ::-1], mean]), low**2
+    # Of roots of variances; beyond the largest, the second part alone is too large.
+    root = np.linspace(0.0, 1.0 / longest, 1000)
+    error = third * root**2 / 6.0 + np.exp(longest * root) * longest**2 * root**3 / 24.0
+    most = root[error <= _EXPANSION_ERROR * np.linalg.norm(weights)].max()
+    return np.column_stack([r.T[:, ::-1], mean]), most**2
 
 
 def normalized(shares):
@@ -267,13 +261,7 @@ def average_binary_rows(X, scale, draws, weights):
     def fill(part):
         rows, factors = X[part], scale[part]
         mean = np.empty((len(rows), 2))
-        _expansion_of_rows(rows, factors, factor, most, mean)
-        rest = np.flatnonzero(np.isnan(mean[:, 0]))
-        if rest.size:
-            of_rest = np.empty((rest.size, 2))
-            chosen = (rows, factors) if rest.size == len(rows) else (rows[rest], factors[rest])
-            _average_of_rows(*chosen, coefficients, single, of_rest)
-            mean[rest] = of_rest
+        _average_of_rows(rows, factors, coefficients, single, factor, most, mean)
 
         def exact(tiny):
             logits = (factors[tiny, None] * rows[tiny]) @ draws[:, :n_features].T
