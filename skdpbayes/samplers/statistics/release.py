@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._compute.execution import progress_bar, single_threaded_blas
+from ..._data.shards import map_records
+from ...models.sums import compacted
 from ..base import Diagnostics, Released
 from .design import (
     Coordinates,
@@ -152,6 +154,7 @@ def posterior_of(plan, target, likelihood_of, generator, advance=lambda: None):
     posterior : Posterior
     likelihood : Likelihood
     """
+    target = map_records(compacted, target, in_place=True)
     records = Records(plan, target, generator, advance)
     ((moment,), *rounds) = plan.rounds
     released = released_design(plan, records.second_moment(moment))
