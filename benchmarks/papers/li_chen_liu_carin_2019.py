@@ -129,8 +129,8 @@ def main():
         PAPER,
         (
             f"SGLD as it is, epsilon {CLAIMED:.2f} at delta = 1e-5 on MNIST",
-            f"{first[0]:.2f} after 100 steps and {last[0]:.2f} after {n_steps:,}, adding or removing a row; "
-            f"{first[1]:.2f} and {last[1]:.2f}, replacing one",
+            f"{first[0]:.3f} after 100 steps and {last[0]:.3f} after {n_steps:,}, adding or removing a row; "
+            f"{first[1]:.3f} and {last[1]:.3f}, replacing one",
             "contradicted",
         ),
     )

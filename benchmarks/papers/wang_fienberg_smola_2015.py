@@ -201,13 +201,10 @@ def figure(folder, n_repetitions, sizes):
 
 def tables():
     """Return {name: (X, labels, norm)}, rows within public bounds."""
-    rng = np.random.default_rng(0)
-    simulated = table(rng, 5_000, np.array([3.0, -2.0, 1.0]))
     abalone, adult = load("abalone"), load("adult")
     return {
         "abalone": (abalone.X, (abalone.y >= N_RINGS).astype(int), abalone.norm),
         "adult": (adult.X, adult.y, adult.norm),
-        "simulated": (*simulated, 1.0),
     }
 
 
@@ -289,9 +286,7 @@ def perturbation(folder, n_splits):
     results, found = figures(folder, "objective_perturbation", heads), {}
     for name, (X, y, norm) in tables().items():
         is_large = len(X) > 10_000
-        times, epsilons = (
-            (max(n_splits // 4, 3), EPSILONS[::2]) if is_large else (n_splits, EPSILONS)
-        )
+        times, epsilons = (3, EPSILONS[:3:2]) if is_large else (n_splits, EPSILONS)
         for method in METHODS:
             for epsilon in (math.inf,) if method == "not private" else epsilons:
                 scores = []

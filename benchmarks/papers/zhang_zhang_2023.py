@@ -44,7 +44,7 @@ PAPER = PAPERS[5]
 EPSILON, DELTA, LAMBDA = 0.05, 1e-5, 10.0
 # Bounds K on the size of a batch, of which one is the public code's.
 MODES_BOUND, MODES_BOUNDS = 60.0, (20.0, 40.0, 60.0, 75.0, 90.0, 150.0)
-DIGITS_BOUND, DIGITS_BOUNDS = 225.0, (150.0, 225.0, 250.0, 350.0)
+DIGITS_BOUND, DIGITS_BOUNDS = 225.0, (225.0, 250.0, 350.0)
 HEADS = (
     "task | Delta | noise | K | steps | on batches | with noise | accepted | records a step | result | least "
     "| most | delta without noise"

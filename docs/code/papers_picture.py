@@ -13,13 +13,18 @@ for ax, name in zip(axes, ("abalone", "adult"), strict=False):
             ax.axhline(cells["log loss"].iloc[0], color="black", linestyle=":", label=method)
         else:
             line = "--" if method.startswith("objective") else "-"
-            loss, error = cells["log loss"], cells["its error"]
+            loss, error = cells["log loss"], cells["error of log loss"]
             ax.errorbar(cells["epsilon"], loss, error, marker="o", ms=3, ls=line, label=method)
     ax.set(title=name, xscale="log", xlabel="epsilon, adding or removing a row")
 axes[0].set_ylabel("log loss, median")
 for sampler, cells in chains.groupby("sampler", sort=False):
     axes[2].errorbar(
-        cells["batch"], cells["divergence"], cells["its error"], marker="s", ms=4, label=sampler
+        cells["batch"],
+        cells["divergence"],
+        cells["error of divergence"],
+        marker="s",
+        ms=4,
+        label=sampler,
     )
 axes[2].set(title="two modes", xscale="log", yscale="log", xlabel="batch of the Barker test")
 axes[2].set_ylabel("divergence from the posterior")
