@@ -308,7 +308,7 @@ def verdict(folder, spent, found):
         (
             "their draws are close to the posterior on two modes",
             f"divergence {theirs[0][0]:.3f}, {theirs[0][3]:,.0f} records read for an effective draw; by "
-            f"dp_fast_mh at epsilon {least:.2f} {clipped[0]:.3f} and {clipped[3]:,.0f} if it clips as much, "
+            f"dp_fast_mh at the same epsilon: {clipped[0]:.3f} and {clipped[3]:,.0f} if it clips as much, "
             f"{proved[0]:.3f} and {proved[3]:,.0f} with the proved bound",
             "holds; dp_fast_mh is better if it clips as much",
         ),
