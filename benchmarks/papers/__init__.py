@@ -1,1 +1,1 @@
-"""Claims of five papers, computed again. Page papers, a section for each."""
+"""Claims of six papers, computed again. Page papers, a paragraph for each."""

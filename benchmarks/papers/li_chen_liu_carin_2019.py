@@ -1,6 +1,7 @@
 """Li, Chen, Liu and Carin (2019), On connecting SG-MCMC and DP: epsilon 0.10 at delta = 1e-5 on MNIST.
 
-    python -m benchmarks.papers.li_chen_liu_carin_2019 --mnist mnist.npz [--full] [--seeds 3]
+    python -m benchmarks.papers.li_chen_liu_carin_2019 --mnist mnist.npz [--full] [--seeds 3] \
+        [--folder docs/results]
 
 Section "Li, Chen, Liu and Carin (2019)" of docs/papers.rst.
 
@@ -16,19 +17,17 @@ close to that without privacy. The paper's accuracies are not to be had here.
    by averages over the second half of the path, and by its last state: medians over seeds, and their range.
 """
 
-import argparse
 import math
-import warnings
 from functools import cache
 
 import numpy as np
 from scipy.special import softmax
 
-from benchmarks.common import print_heads
 from benchmarks.network.data import load_digits
-from skdpbayes.exceptions import PrivacyWarning
+from benchmarks.papers.results import PAPERS, conclude, figures, parser
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
 
+PAPER = PAPERS[1]
 RELATIONS = ("add_or_remove_one", "replace_one")
 CLAIMED, DELTA = 0.10, 1e-5
 CLIP_NORM, FIRST_STEP, N_HIDDEN = 4.0, 0.1, 128
@@ -99,36 +98,41 @@ def chain(X, y, X_test, n_steps, seed=0):
 
 
 def main():
-    """Print the tables and the verdict."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
-    parser.add_argument("--steps", type=int, default=10_000)
-    parser.add_argument("--full", action="store_true", help="60,000 steps")
-    parser.add_argument("--seeds", type=int, default=1, help="how many chains")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore", PrivacyWarning)
+    """Write the tables and the verdict."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
+    arguments.add_argument("--steps", type=int, default=10_000)
+    arguments.add_argument("--full", action="store_true", help="60,000 steps")
+    arguments.add_argument("--seeds", type=int, default=1, help="how many chains")
+    arguments = arguments.parse_args()
     n_steps = 60_000 if arguments.full else arguments.steps
-    print_heads("steps | epsilon, add or remove | replace")
-    for t in sorted({100, 1_000, n_steps}):
-        print(
-            f"| {t:,} | {' | '.join(f'{spent(relation, t):.3f}' for relation in RELATIONS)} |",
-            flush=True,
-        )
+    heads = "steps | epsilon: add or remove | replace"
+    table = figures(arguments.folder, "sgld_steps", heads)
+    costs = {
+        t: [spent(relation, t) for relation in RELATIONS] for t in (100, 1_000, 10_000, n_steps)
+    }
+    for t, epsilons in costs.items():
+        table.add(t, *(f"{epsilon:.3f}" for epsilon in epsilons))
     if arguments.mnist:
         X, y, X_test, y_test = load_digits(arguments.mnist, "patches")
-        print()
-        print_heads("steps | epsilon, add or remove | replace | accuracy, averaged | last state")
+        heads = "steps | draws | accuracy | least | most"
+        table = figures(arguments.folder, "sgld_accuracy", heads)
         chains = [chain(X, y, X_test, n_steps, seed) for seed in range(arguments.seeds)]
         for t in chains[0]:
-            cells = [f"{spent(relation, t):.3f}" for relation in RELATIONS]
-            for parts in zip(*(one[t] for one in chains), strict=True):
+            kinds = zip(*(one[t] for one in chains), strict=True)
+            for name, parts in zip(("averaged", "last state"), kinds, strict=True):
                 found = [(part.argmax(1) == y_test).mean() for part in parts]
-                cells.append(f"{np.median(found):.3f} ({min(found):.3f} to {max(found):.3f})")
-            print(f"| {t:,} | {' | '.join(cells)} |", flush=True)
-    costs = [spent(relation, n_steps) for relation in RELATIONS]
-    print(
-        f"VERDICT: contradicted. {n_steps:,} steps cost epsilon {costs[0]:.2f} where a row is added or "
-        f"removed, and {costs[1]:.2f} where one is replaced, not {CLAIMED:.2f}."
+                table.add(t, name, *(f"{f(found):.3f}" for f in (np.median, min, max)))
+    first, last = costs[100], costs[n_steps]
+    conclude(
+        arguments.folder,
+        PAPER,
+        (
+            f"SGLD as it is, epsilon {CLAIMED:.2f} at delta = 1e-5 on MNIST",
+            f"{first[0]:.3f} after 100 steps and {last[0]:.3f} after {n_steps:,}, adding or removing a row; "
+            f"{first[1]:.3f} and {last[1]:.3f}, replacing one",
+            "contradicted",
+        ),
     )
 
 
