@@ -61,7 +61,11 @@ DIAMOND_GRADES = {
 
 
 def load_adult(path, constant=False):
-    """Return (X, y) of UCI Adult, with rows of norm 1; `benchmarks.classification.adult` describes the file.
+    """Return (X, y) of UCI Adult, with rows of norm 1.
+
+    The file is UCI's training part with a header line: age, workclass, fnlwgt, education, education-num,
+    marital-status, occupation, relationship, race, sex, capital-gain, capital-loss, hours-per-week,
+    native-country, income-per-year; 32,561 rows. '?' is a category of its own and nothing is dropped.
 
     Numbers go to [-1, 1] by public bounds (capital gains and losses to [0, 1] on a log scale), categories to
     indicators, `education` is dropped (education-num says the same), and rows are scaled to norm 1. Each row
