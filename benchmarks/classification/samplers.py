@@ -69,9 +69,7 @@ def add_lines(results, name, X, y, norm, arguments):
             if losses:
                 loss, error = (f"{value:.4f}" for value in mean_with_error(losses))
                 passes = model.n_iter_, f"{min(seconds):.2f}"
-                results.add(
-                    name, sampler, f"{epsilon:g}", loss, error, *passes, f"{reference:.4f}"
-                )
+                results.add(name, sampler, f"{epsilon:g}", loss, error, *passes, f"{reference:.4f}")
 
 
 def main():

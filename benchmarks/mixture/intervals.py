@@ -5,10 +5,11 @@
 Coverage in "Mixtures" of docs/benchmarks.rst.
 
 Tables are drawn from mixtures that are drawn themselves: centres uniform in a cube and at least 6 deviations
-apart, deviations of 0.7 to 1.3 (`data.py`). Printed are the shares of 90% intervals of weights, means and variances (of
-"full" those on the diagonal) that cover, components being matched by their means; the mean deviation of the
-draws over that without noise; the share of tables in which all components were found, on which the former
-rest; and the median gap of the mean log density of other rows to that of the true density, per dimension.
+apart, deviations of 0.7 to 1.3 (`data.py`). Printed are the shares of 90% intervals of weights, means and
+variances (of "full" those on the diagonal) that cover, components being matched by their means; the mean
+deviation of the draws over that without noise; the share of tables in which all components were found, of
+which the former are; and the median gap of the mean log density of other rows to that of the true density,
+per dimension.
 """
 
 import argparse
