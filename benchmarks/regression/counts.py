@@ -64,9 +64,8 @@ def maximum_likelihood(z, counts, offsets):
     return theta
 
 
-def measured(design, size, rate, epsilon, arguments):
+def measured(design, n, d, rate, epsilon, arguments):
     """Return the printed numbers."""
-    n, d = map(int, size.split("x"))
     found = []
     for seed in range(arguments.first, arguments.first + arguments.repetitions):
         rng = np.random.default_rng(seed)
@@ -120,15 +119,16 @@ def main():
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
-    heads = "design | n x d | rate | epsilon | error | covers | intercept | width | phi | s"
+    heads = "design | rows | columns | rate | epsilon | error | covers | intercept | width | phi | s"
     results = ResultsTable(heads, arguments.results)
     for design in arguments.designs:
         for size in arguments.sizes:
+            n, d = map(int, size.split("x"))
             for rate in arguments.rates:
                 for epsilon in arguments.epsilons:
-                    found = measured(design, size, rate, epsilon, arguments)
+                    found = measured(design, n, d, rate, epsilon, arguments)
                     numbers = (f"{value:.3g}" for value in found)
-                    results.add(design, size, f"{rate:g}", f"{epsilon:g}", *numbers)
+                    results.add(design, n, d, f"{rate:g}", f"{epsilon:g}", *numbers)
 
 
 if __name__ == "__main__":

@@ -174,9 +174,8 @@ def add_bounds(results, cell, epsilons, factors, repetitions):
                     found = measured(method, *cell, epsilon, repetitions, times)
                 except ValueError:  # Too few rows to learn bounds.
                     found = [np.nan] * 5
-                design, n, d = cell
                 numbers = (f"{value:.3g}" for value in found)
-                results.add(design, f"{n}x{d}", f"{epsilon:g}", factor, name, *numbers)
+                results.add(*cell, f"{epsilon:g}", factor, name, *numbers)
 
 
 def main():
@@ -198,7 +197,7 @@ def main():
     ]
     between = "bounds | method" if arguments.bounds else "method"
     results = ResultsTable(
-        f"design | n x d | epsilon | {between} | error | coverage | intercept | width | seconds",
+        f"design | rows | columns | epsilon | {between} | error | coverage | intercept | width | seconds",
         arguments.results,
     )
     for cell in cells:
@@ -209,9 +208,8 @@ def main():
         for epsilon in arguments.epsilons:
             for method in arguments.methods:
                 found = measured(METHODS[method], *cell, epsilon, arguments.repetitions)
-                design, n, d = cell
                 numbers = (f"{value:.3g}" for value in found)
-                results.add(design, f"{n}x{d}", f"{epsilon:g}", method, *numbers)
+                results.add(*cell, f"{epsilon:g}", method, *numbers)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How cost grows with rows, columns, draws, classes, partitions and entries of a ledger.
 
-    python -m benchmarks.speed.scale [--quick] [--only rows ledger ...] [--results scale.csv]
+    python -m benchmarks.speed.scale [--quick] [--only rows ledger ...] [--results docs/results/scale.csv]
         [--output scale.png]
 
 Table and picture of docs/scale.rst, and its "A thousand million rows".
