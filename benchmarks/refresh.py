@@ -14,7 +14,8 @@ libraries' fits do not depend on this package, and are kept in ``--work``.
 
 ``--check`` measures nothing, and fails if a file is of other code, or a page has a figure that no file has:
 tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
-README.md stands before a comment that names file, lines and cell as that role does.
+README.md stands before a comment that names file, lines and cell as that role does, and is written from it
+after a measurement.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from skdpbayes._compute.gradients import code_of
 
 ROOT = Path(__file__).parents[1]
 RECORD = FOLDER / "measured.json"
+README = ROOT / "README.md"
 
 
 class Task(NamedTuple):
@@ -145,6 +147,8 @@ TASKS = (
     ),
     # docs/scale.rst
     task("scale.csv", "speed.scale", is_alone=True),
+    # README.md
+    task("votes.csv", "classification.votes"),
     # docs/tools.rst
     task("calibration.csv", "classification.calibration"),
 )
@@ -258,12 +262,17 @@ def complaints():
 
 def wrong_in_readme():
     """Return complaints about figures of README.md that its comments name otherwise."""
-    stated = STATED.findall((ROOT / "README.md").read_text())
     return [
         f"README.md: {text} where {source} has {figure_of(source)}"
-        for text, source in stated
+        for text, source in STATED.findall(README.read_text())
         if text != figure_of(source)
     ]
+
+
+def write_readme():
+    """Write the figures of README.md that its comments name."""
+    text = STATED.sub(lambda match: f"{figure_of(match[2])}<!-- {match[2]} -->", README.read_text())
+    README.write_text(text)
 
 
 def main():
@@ -286,7 +295,9 @@ def main():
         for task in TASKS
         if not arguments.only or set(task.files.split()) & set(arguments.only)
     ]
-    return bool(refresh(wanted, places))
+    failed = refresh(wanted, places)
+    write_readme()
+    return bool(failed)
 
 
 if __name__ == "__main__":

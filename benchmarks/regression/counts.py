@@ -119,7 +119,9 @@ def main():
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
-    heads = "design | rows | columns | rate | epsilon | error | covers | intercept | width | phi | s"
+    heads = (
+        "design | rows | columns | rate | epsilon | error | covers | intercept | width | phi | s"
+    )
     results = ResultsTable(heads, arguments.results)
     for design in arguments.designs:
         for size in arguments.sizes:
