@@ -2,8 +2,8 @@
 
     python -m benchmarks.classification.votes [--repeats 30] [--results docs/results/votes.csv]
 
-Table of README.md, by `measure` of `examples/vote.py`: means over seeds, which are those of split and sampler,
-and their standard errors.
+Table of README.md, by `measure` of `examples/vote.py`: means over seeds, which are those of split and
+sampler, and their standard errors.
 """
 
 import argparse

@@ -754,7 +754,7 @@ def test_tables_of_results_are_made_of_files_that_are_there():
 
 
 def test_figures_in_sentences_are_cells_of_files():
-    """The role ``result`` names a file, a query that finds one line, and a column of it; or says of how many."""
+    """The role ``result`` names a file, a query that finds lines of it, and a cell that is one figure."""
     texts = [
         (page.name, text)
         for page in (ROOT.parent / "docs").rglob("*.rst")
@@ -777,4 +777,6 @@ def test_pages_of_benchmarks_have_no_figure_of_their_own(name):
 def test_figures_are_told_from_settings_and_from_cells_of_files():
     text = "At epsilon 0.1 and 0.3, 90% intervals of :result:`a.csv; x == 0.2; {y:.2f}` and 0.25 hold 95%."
     assert figures_of(text) == ["0.25", "95%"]
-    assert not figures_of("Text.\n\n.. results-table:: a.csv\n   :only: x == 0.5\n\nMore of version 1.9.\n")
+    assert not figures_of(
+        "Text.\n\n.. results-table:: a.csv\n   :only: x == 0.5\n\nMore of version 1.9.\n"
+    )
