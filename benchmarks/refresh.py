@@ -106,6 +106,10 @@ TASKS = (
     task("real_designs.csv", "intervals.real_designs"),
     task("coverage.csv", "intervals.coverage --largest 20000 --repetitions 12"),
     task(
+        "coverage_large.csv",
+        "intervals.coverage --smallest 100000 --designs sparse onehot --repetitions 3",
+    ),
+    task(
         "coverage_three_classes.csv",
         "intervals.coverage --classes 3 --largest 20000 --columns 10 --epsilons 0.1 1 10 "
         "--repetitions 6",
