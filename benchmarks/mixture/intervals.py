@@ -2,7 +2,7 @@
 
     python -m benchmarks.mixture.intervals [--repetitions 20] [--results docs/results/mixture_intervals.csv]
 
-Coverage in "Mixtures" of docs/benchmarks.rst.
+"Mixtures" of docs/benchmarks.rst.
 
 Tables are drawn from mixtures that are drawn themselves: centres uniform in a cube and at least 6 deviations
 apart, deviations of 0.7 to 1.3 (`data.py`). Printed are the shares of 90% intervals of weights, means and

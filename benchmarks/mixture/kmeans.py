@@ -2,7 +2,7 @@
 
     python -m benchmarks.mixture.kmeans [--seeds 20] [--results docs/results/mixture_kmeans.csv]
 
-Groups in "Mixtures" of docs/benchmarks.rst.
+"Mixtures" of docs/benchmarks.rst.
 
 Tables, and what is not private, are those of `density.py`. k-means is that of diffprivlib, which is purely
 private and knows that a row's coordinates are within the centres' range and 4 beyond. It runs in the

@@ -2,7 +2,7 @@
 
     python -m benchmarks.network.speed --mnist mnist.npz [--results docs/results/network_speed.csv]
 
-Steps in "Neural networks" of docs/benchmarks.rst. Opacus runs in the environment that `benchmarks.peers`
+"Neural networks" of docs/benchmarks.rst. Opacus runs in the environment that `benchmarks.peers`
 builds for it.
 
 The same 169-128-10 network of tanh units, 57,344 pictures (`data.py`), Poisson batches of 4,096 and
