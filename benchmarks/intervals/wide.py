@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals.wide [--seeds 2] [--results docs/results/wide.csv]
 
-"Wide tables" of docs/benchmarks_intervals.rst.
+"More than 200 coefficients" of docs/benchmarks_intervals.rst.
 
 Twenty categorical columns with skewed frequencies of levels, coefficients of deviation 0.7, 50,000 rows.
 Printed are the coverage of 90% intervals of coefficients, of coefficients less the mean of their column's,
