@@ -27,13 +27,12 @@ from ._data.table import refuse_weights
 from ._estimator.base import (
     POSTERIOR_CONSTRAINTS,
     PrivatePosterior,
-    check_number_of_draws,
-    choose_draws,
 )
 from ._estimator.fit import fit_posterior
 from ._estimator.mixture import (
     COVARIANCE_DIMS,
     MixtureDraws,
+    MixturePosterior,
     Mixtures,
     log_density,
     mean_responsibilities,
@@ -42,14 +41,12 @@ from ._estimator.mixture import (
     sample_mixtures,
 )
 from ._estimator.model_checks import LARGEST_TRACE_SHARE
-from ._estimator.summaries import interval_ends, interval_table
 from ._linalg import inv
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .models.mixture import MixtureModel, unpack_mixture
 from .privacy.deferred_warnings import warn, warns_last
 from .samplers import Sampler
 from .samplers.mixture import MixtureSampler
-from .samplers.plan import check_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,8 +61,9 @@ def __dir__():
 # Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE_NUMBER = Interval(Real, 0, None, closed="neither")
-# Number of draws for deviations without privacy.
-_N_PRIOR_DRAWS = 400
+# Learnt norm over the quantile that is drawn: with room above it, the farthest rows of a Gaussian are
+# clipped less often.
+_NORM_SAFETY_FACTOR = 1.5
 # Number of rows that are sampled at once.
 _TRIED = 10_000
 # One in so many sampled rows, at least, must be within the bounds.
@@ -239,9 +237,6 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         "covariance_prior": [None, _POSITIVE_NUMBER],
     }
 
-    # With room above the quantile, the farthest rows of a Gaussian are clipped less often.
-    _norm_safety_factor = 1.5
-
     def __init__(
         self,
         n_components: int | Literal["auto"] = 2,
@@ -286,8 +281,12 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     def _sampler(self):
         return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
-    def _at_norm(self, model, norm):
-        return self._model(model.n_features, norm)
+    def _bounds_to_learn(self):
+        learns = super()._bounds_to_learn()
+        return learns._replace(
+            norm_safety_factor=_NORM_SAFETY_FACTOR,
+            at_norm=lambda model, norm: self._model(model.n_features, norm),
+        )
 
     def _model(self, n_features, norm=None):
         """The public numbers of the model, with defaults in place of None."""
@@ -354,8 +353,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         reading = self._read(X, y, groups, client, **others)
-        model, draws, _ = fit_posterior(self, reading, lambda table: self._model(table.n_features))
-        posterior = self.released_.get("posterior")
+        model, draws, _, diagnostics = fit_posterior(
+            self, reading, lambda table: self._model(table.n_features)
+        )
+        posterior = diagnostics.posterior
         if posterior is not None:
             model = posterior.density.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components
@@ -393,20 +394,13 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     def _summarise(self, weights, means, factors, order=None):
         """Set the relabelled draws, and their means."""
         self._order = order
-        self._mixtures, draws = self._labelled(weights, means, factors)
+        self._mixtures, draws = relabelled(weights, means, factors, self.covariance_type, order)
         self.posterior_samples_ = draws
         self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
         if self.covariance_type in ("spherical", "diag"):
             self.precisions_ = 1.0 / self.covariances_
         else:
             self.precisions_ = inv(self.covariances_)
-
-    def _labelled(self, weights, means, factors):
-        """Draws as `Mixtures` and as `MixtureDraws`."""
-        mixtures, covariances = relabelled(
-            weights, means, factors, self.covariance_type, self._order
-        )
-        return mixtures, MixtureDraws(mixtures.weights, mixtures.means, covariances)
 
     def _validated(self, X):
         check_is_fitted(self)
@@ -551,22 +545,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         ValueError
             If "gibbs" has kept fewer draws than requested.
         """
-        check_is_fitted(self)
-        if n_draws is not None and "posterior" in self.released_:
-            wanted = check_number_of_draws(n_draws)
-            check_draws(wanted, sum(part[0].size for part in self.posterior_samples_))
-            return self._drawn(wanted, random_state)
-        draws = self.posterior_samples_
-        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
-        return MixtureDraws(*(part[chosen] for part in draws))
-
-    def _drawn(self, n_draws, random_state, posterior=None):
-        """New draws from the released posterior, or from another."""
-        posterior, generator = posterior or self.released_["posterior"], random_state
-        if not isinstance(generator, np.random.Generator):
-            generator = check_random_state(random_state)
-        draws = posterior.draw(n_draws, generator)
-        return self._labelled(*unpack_mixture(draws, posterior.density.model))[1]
+        return self._posterior.draw(n_draws, random_state)
 
     def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
         """Equal-tailed posterior intervals of weights, means and covariances; they spend no budget.
@@ -598,8 +577,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         Intervals describe the components around one mode of the posterior. They do not account for other
         modes.
         """
-        check_is_fitted(self)
-        return MixtureDraws(*interval_ends(self, level, self.posterior_samples_))
+        return self._posterior.interval(level)
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
         """Table of the parameters: means, deviations, intervals, and what privacy adds to their width.
@@ -626,38 +604,16 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         ValueError
             If ``level`` is out of range.
         """
-        interval = self.posterior_interval(level)
-        if not self.plan_.budget.is_private:
-            without = [part.std(axis=0) for part in self.posterior_samples_]
-        elif "posterior" in self.released_:
-            quiet = self.released_["posterior"].density.without_noise
-            without = [part.std(axis=0) for part in self._drawn(_N_PRIOR_DRAWS, 0, quiet)]
-        else:
-            without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]
-        names, coords = [], self._posterior_variables()[1]
-        for name, (draws, dims) in self._posterior_variables()[0].items():
-            for place in np.ndindex(draws.shape[1:]):
-                labels = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
-                names.append(f"{name}[{', '.join(labels)}]")
-        flat = [part.reshape(len(part), -1) for part in self.posterior_samples_]
-        return interval_table(
-            np.hstack(flat),
-            np.vstack([part.reshape(-1, 2) for part in interval]),
-            np.concatenate([np.ravel(part) for part in without]),
-            names,
-            level,
-        )
+        return self._posterior.summary(level)
 
-    def _posterior_variables(self):
-        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, features = self.posterior_samples_, self._column_names()
-        dims = COVARIANCE_DIMS[self.covariance_type]
-        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
-        if "other_feature" in dims:
-            coords["other_feature"] = features
-        variables = {
-            "weights": (draws.weights, ("component",)),
-            "means": (draws.means, ("component", "feature")),
-            "covariances": (draws.covariances, dims),
-        }
-        return variables, coords
+    @property
+    def _posterior(self):
+        check_is_fitted(self)
+        return MixturePosterior(
+            self.posterior_samples_,
+            self.plan_,
+            self.released_,
+            self._column_names(),
+            covariance_type=self.covariance_type,
+            order=self._order,
+        )

@@ -8,6 +8,7 @@ Records' gradients are clipped one by one; see `skdpbayes.models.mlp` and
 """
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -21,8 +22,10 @@ from ._arguments import Interval
 from ._data.read import read_table, validate_table
 from ._data.table import refuse_weights
 from ._estimator.base import POSTERIOR_CONSTRAINTS
+from ._estimator.bounds import BoundsToLearn
 from ._estimator.classifier import PrivateClassifier
 from ._estimator.fit import fit_posterior
+from ._estimator.posterior import DrawnPosterior
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .models.mlp import (
     ACTIVATIONS,
@@ -210,9 +213,6 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         "classes": [None, "array-like"],
     }
 
-    # The calibration already releases a norm.
-    _releases_norm = False
-
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (128,),
@@ -271,6 +271,9 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         source = "default" if self.clip_norm == 1 else "declared"
         yield Disclosure("longest gradient of a row", as_json(self.clip_norm), source)
         yield labels
+
+    def _bounds_to_learn(self):
+        return BoundsToLearn()  # The calibration already releases a norm.
 
     def _clip_norm(self, n_features):
         if self.data_norm != "auto":
@@ -343,11 +346,11 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             start = random_start(model.sizes, public_generator(self.random_state))
             return model._replace(start=start)
 
-        model, self.posterior_samples_, self.classes_ = fit_posterior(
+        model, self.posterior_samples_, self.classes_, diagnostics = fit_posterior(
             self, self._read(X, y, groups, **others), model_of
         )
         self.data_norm_ = model.norm
-        self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
+        self.row_norm_ = self.data_norm_ * (diagnostics.row_norm or 1.0)
         self.activation_ = self.activation
         self.layer_sizes_ = model.sizes
         self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size
@@ -399,15 +402,37 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             np.logaddexp(total, log_softmax(logits, axis=1), out=total)
         return total - np.log(len(self.posterior_samples_))
 
-    def _posterior_variables(self):
-        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        last = len(self.layer_sizes_) - 1
-        units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.layer_sizes_[1:-1], 1)}
-        coords = {"feature": self._column_names(), **units, "class": self.classes_}
-        dimensions = ["feature", *units, "class"]
+    @property
+    def _posterior(self):
+        check_is_fitted(self)
+        return NetworkPosterior(
+            self.posterior_samples_,
+            self.plan_,
+            self.released_,
+            self._column_names(),
+            sizes=self.layer_sizes_,
+            classes=self.classes_,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPosterior(DrawnPosterior):
+    """Draws of the weights and biases of a network's layers."""
+
+    sizes: tuple[int, ...] = ()
+    classes: Any = None
+
+    def variables(self):
+        """Weights and biases of each layer."""
+        dimensions = list(self.coords())
         variables: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {}
-        for k, (weights, biases) in enumerate(self.layers(), 1):
-            name = "out" if k == last else str(k)
+        for k, (weights, biases) in enumerate(layers_of(self.draws, self.sizes), 1):
+            name = "out" if k == len(self.sizes) - 1 else str(k)
             variables[f"weights_{name}"] = (weights, (dimensions[k - 1], dimensions[k]))
             variables[f"biases_{name}"] = (biases, (dimensions[k],))
-        return variables, coords
+        return variables
+
+    def coords(self):
+        """Columns, units of hidden layers, and classes."""
+        units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.sizes[1:-1], 1)}
+        return {"feature": self.columns, **units, "class": self.classes}

@@ -23,7 +23,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
-from skdpbayes._estimator.classifier import average_binary, average_softmax, fits_single_precision
+from skdpbayes._estimator.classifier import (
+    average_binary,
+    average_binary_rows,
+    average_softmax,
+    expansion,
+    fits_single_precision,
+)
 from skdpbayes.models.linear import make_linear
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
 
@@ -464,3 +470,47 @@ def test_predictions_of_a_row_do_not_depend_on_the_others(rng):
     weights = fitted.plan_.sampler.importance_weights(fitted.released_, fitted.posterior_samples_)
     expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]) @ weights
     np.testing.assert_allclose(proba[few, 1], expected, atol=1e-6)
+
+
+def test_draws_are_the_same_if_zeros_of_a_table_are_left_out(monkeypatch):
+    generator = np.random.default_rng(0)
+    table = np.eye(40)[generator.integers(40, size=4_000)]
+    labels = generator.random(4_000) < np.where(table[:, 0] > 0, 0.9, 0.3)
+
+    def draws():
+        clf = DPBayesianLogisticRegression(data_norm=1.0, random_state=0)
+        return clf.fit(table, labels).posterior_samples_
+
+    found = draws()
+    monkeypatch.setattr("skdpbayes.models.sums._LARGEST_SPARSE_DENSITY", 0.0)
+    np.testing.assert_allclose(found, draws(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "n_draws, length", [(400, 4), (400, 16), (400, 34), (400, 140), (12, 34), (2, 3)]
+)
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_expansions_are_within_a_hundredth_of_monte_carlo_errors(rng, n_draws, length, has_weights):
+    weights = rng.dirichlet(np.ones(n_draws)) if has_weights else np.full(n_draws, 1.0 / n_draws)
+    weights = np.where(weights < 0.3 / n_draws, 0.0, weights)
+    weights /= weights.sum()
+    skewed = rng.gamma(1.0, size=(n_draws, length)) @ rng.normal(size=(length, length))
+    draws = rng.normal(size=length) + 0.01 * skewed / np.sqrt(length)
+    rows = rng.normal(size=(500, length - 1)) * 10.0 ** rng.uniform(-2, 0.6, size=(500, 1))
+    z = np.column_stack([rows, np.ones(500)])
+    logits = z @ draws.T
+    variances = (logits - (logits @ weights)[:, None]) ** 2 @ weights
+    factor, most = expansion(draws, weights)
+    np.testing.assert_allclose(np.sum((z @ factor[:, :-1]) ** 2, axis=1), variances, rtol=1e-9)
+    assert 0.0 <= most < 0.1
+    expected = expit(logits) @ weights
+    found = np.exp(average_binary_rows(rows, np.ones(500), draws, weights))[:, 1]
+    single = 1e-6 * (1.0 + np.abs(logits).max(axis=1))
+    p = expit(logits @ weights)
+    allowed = 0.01 * p * (1.0 - p) * np.sqrt(variances * np.sum(weights**2))
+    assert np.all(np.abs(found - expected) <= np.where(variances <= most, allowed, 0.0) + single)
+    # What a row gets does not depend on others.
+    alone = [average_binary_rows(row[None], np.ones(1), draws, weights)[0] for row in rows[:30]]
+    np.testing.assert_array_equal(np.exp(alone)[:, 1], found[:30])
+    if n_draws == 400 and length <= 34 and not has_weights:
+        assert np.any(variances <= most) and np.any(variances > most)

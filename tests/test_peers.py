@@ -1,6 +1,5 @@
 """What `benchmarks.peers` shares: scores, choices, and what becomes of a peer that is not there."""
 
-import argparse
 import math
 import sys
 from pathlib import Path
@@ -18,9 +17,8 @@ from benchmarks.common import (
     r_squared,
     symmetric_noise,
 )
-from benchmarks.peers import asking, environments, questions, report
-from benchmarks.peers.__main__ import keep, read
-from benchmarks.peers.asking import Asker, Cell, choose, measure
+from benchmarks.peers import asking, environments, questions, rankings, report
+from benchmarks.peers.asking import Asker, Cell, cells_of, choose, keep_fits, measure, read_fits
 from benchmarks.peers.bootstrap import bootstrap_intervals
 from benchmarks.peers.environments import NotInstallableError, reason_of, run_jobs
 from benchmarks.peers.known import Peer, grid
@@ -251,11 +249,11 @@ def test_results_in_a_file_are_not_asked_again_unless_they_failed():
 def test_of_a_fit_that_was_asked_for_twice_the_later_answer_counts(tmp_path):
     record = {"question": "q", "table": "t", "epsilon": math.inf, "seed": 0, "peer": "p"}
     record["is_tuned"] = False
-    arguments = argparse.Namespace(results=tmp_path / "kept.jsonl")
-    assert read(arguments.results) == []
+    path = tmp_path / "kept.jsonl"
+    assert read_fits(path) == []
     for loss in (0.5, 0.25):
-        keep(arguments, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
-    assert [one["loss"] for one in read(arguments.results)] == [0.25, 1.0]
+        keep_fits(path, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
+    assert [one["loss"] for one in read_fits(path)] == [0.25, 1.0]
 
 
 def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():
@@ -277,23 +275,94 @@ def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():
     assert [one[1] for one in found[:8]] == ["ours"] * 4 + ["theirs"] * 4
 
 
-def test_a_picture_shows_the_medians_that_are_kept(tmp_path):
-    picture = pytest.importorskip("benchmarks.peers.picture")
-    cells = [("ours", False, 0.1), ("theirs", True, 1.0), ("public", False, math.inf)]
-    records = [
-        {"table": name, "peer": peer, "is_tuned": tuned, "epsilon": epsilon, "log loss": loss}
-        for name in ("a", "b", "c", "d")
-        for peer, tuned, epsilon in cells
-        for loss in (0.25, 0.5, 0.5)
+def fits(losses, question="real_classes", table="table", epsilon=1.0):
+    """Records of methods, with a loss for each split."""
+    return [
+        {
+            "question": question,
+            "table": table,
+            "epsilon": epsilon,
+            "seed": seed,
+            "peer": label.removesuffix(", tuned"),
+            "is_tuned": label.endswith(", tuned"),
+            "log loss": loss,
+        }
+        for label, values in losses.items()
+        for seed, loss in enumerate(values)
     ]
-    records.append(records[0] | {"epsilon": 1.0, "error": "failed"})
-    del records[-1]["log loss"]
-    picture.save_medians(records, tmp_path / "medians.csv")
-    found = picture.load_medians(tmp_path / "medians.csv")
-    assert found["a"].keys() == {"ours", "theirs, tuned", "public"}
-    assert found["a"]["ours"].keys() == {0.1} and found["a"]["ours"][0.1][0] == 0.5
-    figure = picture.draw(found)
-    assert [axis.get_title() for axis in figure.axes if axis.get_visible()] == list("abcd")
+
+
+def test_a_win_is_more_than_two_errors_of_the_difference():
+    def found(losses):
+        (tables,) = rankings.by_cell(fits(losses)).values()
+        return rankings.outcome(tables["table"], "log loss", "skdpbayes")
+
+    ours = [0.40, 0.42, 0.41]
+    assert found({"skdpbayes": ours, "Opacus": [0.50, 0.53, 0.51]}) == "win"
+    assert found({"skdpbayes": ours, "Opacus": [0.30, 0.33, 0.31]}) == "loss"
+    assert found({"skdpbayes": ours, "Opacus": [0.30, 0.53, 0.41]}) == "tie"
+    # The best of several others counts, but not one of a single split.
+    others = {"Opacus": [0.50, 0.53, 0.51], "JAX": [0.30, 0.33, 0.31]}
+    assert found({"skdpbayes": ours} | others) == "loss"
+    assert found({"skdpbayes": ours, "Opacus": others["Opacus"], "DP-EBM": [0.1]}) == "win"
+
+
+def test_ranks_are_among_methods_of_like_guarantees():
+    losses = {"skdpbayes": [0.4, 0.4], "skdpbayes, add or remove": [0.2, 0.2]}
+    losses |= {"Opacus": [0.3, 0.3], "Opacus, tuned": [0.1, 0.1], "JAX": [0.5, 0.5]}
+    (tables,) = rankings.by_cell(fits(losses)).values()
+    ranks = {
+        name: {
+            line["method"]: line["median rank"] for line in rankings.summary(of, "log loss", own)
+        }
+        for name, own, of in rankings.comparisons(tables)
+    }
+    assert ranks["all"] == {"Opacus": 1, "skdpbayes": 2, "JAX": 3}
+    assert ranks["tuned, too"] == {"Opacus, tuned": 1, "Opacus": 2, "skdpbayes": 3, "JAX": 4}
+    assert ranks["replace one"] == {"skdpbayes": 1, "JAX": 2}
+    assert ranks["add or remove one"] == {"skdpbayes, add or remove": 1, "Opacus": 2}
+
+
+def test_a_method_that_failed_is_last():
+    records = fits({"skdpbayes": [0.4, 0.4], "Opacus": [9.0, 9.0]})
+    for record in records[:2]:
+        record.pop("log loss")
+    (tables,) = rankings.by_cell(records).values()
+    first, last = rankings.summary(tables, "log loss", "skdpbayes")
+    assert (first["method"], last["method"], last["failed"]) == ("Opacus", "skdpbayes", 1.0)
+
+
+def test_other_questions_have_means_of_shares_and_medians_of_the_rest():
+    names = {"coverage": "coverage", "width": "width", "seconds": "seconds"}
+    records = [
+        record | dict.fromkeys(names, record["log loss"])
+        for record in fits({"skdpbayes": [0.0, 0.9, 0.9]}, "coverage")
+    ]
+    (line,) = rankings.other_lines(records)
+    assert line["coverage"] == pytest.approx(0.6) and line["width"] == 0.9
+    assert line["splits"] == 3 and line["failed"] == 0
+
+
+def test_what_is_slow_is_asked_once_and_what_is_public_without_budgets():
+    cells = [Cell("table", epsilon, seed, None) for epsilon in (0.1, 1.0) for seed in (0, 1)]
+    peer = Peer("theirs", "jax", "logistic", "")
+    assert cells_of(peer, cells) == cells
+    assert cells_of(peer._replace(is_slow=True), cells) == [Cell("table", 1.0, 0, None)]
+    public = cells_of(peer._replace(is_private=False), cells)
+    assert public == [Cell("table", math.inf, seed, None) for seed in (0, 1)]
+
+
+def test_a_picture_has_a_curve_for_each_default(tmp_path):
+    pytest.importorskip("matplotlib")
+    losses = {"skdpbayes": [0.4, 0.4], "Opacus": [0.3, 0.3], "Opacus, tuned": [0.2, 0.2]}
+    cells = rankings.by_cell(fits(losses))
+    lines = list(rankings.single_lines(cells))
+    rankings.write(tmp_path / "medians.csv", list(lines[0]), lines)
+    figure = rankings.draw(rankings.load_medians(tmp_path / "medians.csv"))
+    (axis,) = figure.axes
+    assert len(axis.lines) == 2
+    # Ours is 4/3 times the best default.
+    assert axis.lines[0].get_xdata()[1] == pytest.approx(4.0 / 3.0)
 
 
 def test_an_answer_that_cannot_be_scored_is_a_failure_and_is_not_chosen():

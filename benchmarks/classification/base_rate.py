@@ -23,11 +23,11 @@ from itertools import product
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
 
 from benchmarks.common import ResultsTable, allow_seeds, mean_with_error
-from benchmarks.peers.tables import load, split
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
 
@@ -120,22 +120,40 @@ def line_of(name, epsilon, found):
     )
 
 
+def load_cancer():
+    """Return rows within [-1, 1] by the bounds that the table's description prints, and labels."""
+    data = load_breast_cancer(as_frame=True)
+    forms = {"mean": "mean {}", "standard error": "{} error", "worst": "worst {}"}
+    bounds = {}
+    for line in data.DESCR.splitlines():
+        name, _, ends = line.strip().partition(":")
+        for kind, form in forms.items():
+            if name.endswith(f" ({kind})"):
+                bounds[form.format(name.removesuffix(f" ({kind})"))] = np.array(ends.split(), float)
+    low, high = np.transpose([bounds[name] for name in data.data.columns])
+    rows = 2.0 * (data.data.to_numpy() - low) / (high - low) - 1.0
+    return np.clip(rows, -1.0, 1.0), (data.target == 0).to_numpy(int)
+
+
 def add_cancer(results, n_repetitions):
     """Add losses of fits and of descents to a table."""
-    table = load("cancer")
+    table = load_cancer()
     for epsilon in OF_CANCER:
         losses = {name: [] for name in ("default", *RATES)}
         for seed in range(n_repetitions):
-            data = split(table, seed)
-            known = data["X"], data["y"]
+            X, X_test, y, y_test = train_test_split(*table, test_size=0.25, random_state=seed)
             model = DPBayesianLogisticRegression(
-                epsilon, delta=DELTA, classes=[0, 1], data_norm=data["norm"], random_state=seed
-            ).fit(*known)
-            losses["default"].append(log_loss(data["y_test"], model.predict_proba(data["X_test"])))
+                epsilon,
+                delta=DELTA,
+                classes=[0, 1],
+                data_norm=math.sqrt(X.shape[1]),
+                random_state=seed,
+            ).fit(X, y)
+            losses["default"].append(log_loss(y_test, model.predict_proba(X_test)))
             for rate in RATES:
                 rng = np.random.default_rng(seed)
                 of_noise = [
-                    log_loss(data["y_test"], descent(*known, data["X_test"], epsilon, rate, rng))
+                    log_loss(y_test, descent(X, y, X_test, epsilon, rate, rng))
                     for _ in range(N_DESCENTS)
                 ]
                 losses[rate].append(np.mean(of_noise))

@@ -3,12 +3,14 @@
     python -m benchmarks.intervals.real_designs [--results docs/results/real_designs.csv]
 
 Rows are drawn with replacement from a table of `benchmarks.real_tables`, as many as the table has, 20,000 at
-most. Responses are drawn from a model that was fitted to the whole table without privacy: for numbers
+most. Responses are drawn from a model that was fitted to the whole table without privacy. For numbers it is
 
-    y = b + x'theta + e,    e one of the residuals of least squares, at random,
+    y = b + x'theta + e,    e one of the residuals, at random,
 
-clipped to the public bounds, and for classes multinomial (two: logistic) regression with a weak penalty. So
-columns, how they vary together, how far bounds are from them, and the law of errors are the table's own.
+of ridge regression with the penalty that leaving one row out chooses, clipped to the public bounds; the truth
+are the slopes of the mean of what is clipped. For classes it is multinomial (two: logistic) regression with
+scikit-learn's usual penalty. So columns, how they vary together, how far bounds are from them, and the law of
+errors are the table's own.
 
 Printed for each table and epsilon, also an infinite one, are the share of 90% intervals that hold the truth,
 of coefficients and of linear predictors of 200 rows; the share of intervals of coefficients that miss in
@@ -24,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from benchmarks.common import ResultsTable, allow_seeds
 from benchmarks.real_tables import group_of, load
@@ -41,22 +43,46 @@ def with_constant(X):
     return np.column_stack([X, np.ones(len(X))])
 
 
+class Truth(NamedTuple):
+    """Coefficients of shape (n_outputs, d + 1), and a linear predictor's and residuals to draw from.
+
+    ``theta`` is what intervals are to hold.
+    """
+
+    theta: np.ndarray
+    slopes: np.ndarray
+    residuals: np.ndarray | None
+
+
 def truth_of(table):
-    """Return (coefficients of shape (n_outputs, d + 1), residuals or None) of a fit to the whole table."""
-    if table.n_classes is None:
-        z = with_constant(table.X)
-        theta = np.linalg.lstsq(z, table.y, rcond=None)[0]
-        return theta[None], table.y - z @ theta
-    model = LogisticRegression(C=1.0, max_iter=5_000).fit(table.X, table.y)
-    return np.column_stack([model.coef_, model.intercept_]), None
+    """Return the `Truth` of a fit to the whole table."""
+    z = with_constant(table.X)
+    if table.n_classes is not None:
+        model = LogisticRegression(C=1.0, max_iter=5_000).fit(table.X, table.y)
+        slopes = np.column_stack([model.coef_, model.intercept_])
+        return Truth(slopes, slopes, None)
+    model = RidgeCV(np.geomspace(1e-3, 1e3, 25)).fit(table.X, table.y)
+    slopes = np.append(model.coef_, model.intercept_)
+    residuals = table.y - z @ slopes
+    mean = mean_of_clipped(z @ slopes, residuals, *table.target_bounds)
+    return Truth(np.linalg.lstsq(z, mean, rcond=None)[0][None], slopes[None], residuals)
 
 
-def draw_responses(z, theta, residuals, bounds, rng):
+def mean_of_clipped(linear, residuals, low, high):
+    """Return for each predictor the mean, over all residuals, of their sum clipped to [low, high]."""
+    ordered = np.sort(residuals)
+    sums = np.append(0.0, np.cumsum(ordered))
+    first, last = np.searchsorted(ordered, [low - linear, high - linear])
+    inside = sums[last] - sums[first] + (last - first) * linear
+    return (first * low + inside + (len(ordered) - last) * high) / len(ordered)
+
+
+def draw_responses(z, truth, bounds, rng):
     """Return responses of rows from the model."""
-    linear = z @ theta.T
-    if residuals is not None:
-        return np.clip(linear[:, 0] + rng.choice(residuals, len(z)), *bounds)
-    logits = linear if theta.shape[0] > 1 else np.column_stack([np.zeros(len(z)), linear])
+    linear = z @ truth.slopes.T
+    if truth.residuals is not None:
+        return np.clip(linear[:, 0] + rng.choice(truth.residuals, len(z)), *bounds)
+    logits = linear if len(truth.slopes) > 1 else np.column_stack([np.zeros(len(z)), linear])
     # The largest of logits with Gumbel noise has the probabilities of a softmax.
     return np.argmax(np.log(softmax(logits, axis=1)) + rng.gumbel(size=logits.shape), axis=1)
 
@@ -101,11 +127,12 @@ def intervals(draws, truth):
     return (low < truth) & (truth < high), high - low
 
 
-def measured(table, epsilons, theta, residuals, seed):
+def measured(table, epsilons, truth, seed):
     """Return a list, for each epsilon, of the figures of a line; the last epsilon is infinite."""
     rng = np.random.default_rng(seed)
     X = table.X[rng.integers(len(table.X), size=min(len(table.X), N_MOST))]
-    y = draw_responses(with_constant(X), theta, residuals, table.target_bounds, rng)
+    y = draw_responses(with_constant(X), truth, table.target_bounds, rng)
+    theta = truth.theta
     z, told = with_constant(X[:N_PREDICTED]), identified(with_constant(table.X))
     fits = [fitted(table, X, y, epsilon, seed) for epsilon in epsilons]
     _, least = intervals(predictors(z, fits[-1].draws), predictors(z, theta))
@@ -151,12 +178,9 @@ def main():
     names = arguments.tables or [n for n in declarations() if group_of(n) == arguments.group]
     for name in names:
         table = load(name)
-        theta, residuals = truth_of(table)
+        truth = truth_of(table)
         kind = "numbers" if table.n_classes is None else "classes"
-        figures = [
-            measured(table, epsilons, theta, residuals, seed)
-            for seed in range(arguments.repetitions)
-        ]
+        figures = [measured(table, epsilons, truth, seed) for seed in range(arguments.repetitions)]
         for epsilon, means in zip(epsilons, np.mean(figures, axis=0), strict=True):
             texts = (f"{value:.3f}" for value in means)
             results.add(kind, name, *table.X.shape, f"{epsilon:g}", *texts)

@@ -1,42 +1,41 @@
 """This package beside other libraries and published methods, in one command.
 
-    python -m benchmarks.peers [--quick] [--adult adult.csv] [--mnist mnist.npz]
-    python -m benchmarks.peers --questions regression coverage --source binagg=PATH
+    python -m benchmarks.peers --results fits.jsonl [--quick] [--group held_out] [--mnist mnist.npz]
+    python -m benchmarks.peers.rankings fits.jsonl
 
-Tables and picture of docs/peers.rst.
+The second writes the files, and draws the picture, of docs/peers.rst.
 
 Environments for diffprivlib, Opacus, DP-EBM (interpret), JAX, SmartNoise and BinAgg are built at the
 first run, in the user's cache or ``--cache``; a peer that cannot be installed is named, with the reason,
 and left out. ``--source`` takes a peer from a folder instead. AdaSSP and its boosted form, TukeyEM,
-objective perturbation, trees with random splits, one noisy release and a parametric bootstrap are
-written from their papers and run with this package's own Python.
+objective perturbation, trees with random splits, and a parametric bootstrap are written from their papers
+and run with this package's own Python.
 
-Every method gets the same files, splits, seeds and bounds. Printed are, for each question, what each
-method guarantees, and a table of medians over seeds with their standard errors (1.25 deviations over
-the root of the number of seeds), tuned methods apart: what is tuned was chosen on another split or
-other tables, which favours it, since the choice is not paid for and that split shares rows with those
-that are reported. This package is never tuned. Seconds are of CPU time of one thread, compilation and
-accounting in a process's first fits included. Probabilities below 1e-6 count as 1e-6 in log losses.
-What is measured is said in `questions.py`.
+Every method gets the same files, splits, seeds and bounds, and is given up after two minutes of CPU time or
+12 GB for a fit. SmartNoise's synthesizers are asked once for each table, at epsilon 1. Printed are, for each
+question, what each method guarantees, and a table of medians over seeds with their standard errors (1.25
+deviations over the root of the number of seeds), tuned methods apart: what is tuned was chosen on another
+split, which favours it, since the choice is not paid for and that split shares rows with those that are
+reported. This package is never tuned. Seconds are of CPU time of one thread, compilation and accounting in a
+process's first fits included. Probabilities below 1e-6 count as 1e-6 in log losses. What is measured is said
+in `questions.py`.
 
-``--quick`` takes fewer seeds, smaller tables and five minutes on two cores. ``--results`` keeps every
-single fit as a line of JSON, and does not ask again for what its file holds, so that a run which was
-stopped goes on; ``--again`` asks, and the later answer counts. With ``--from`` such a file is laid out.
-``--results FILE --peers skdpbayes --again`` measures this package anew beside peers that were measured.
+``--quick`` takes fewer seeds and smaller tables. ``--results`` keeps every single fit as a line of JSON, and
+does not ask again for what its file holds, so that a run which was stopped goes on; ``--again`` asks, and the
+later answer counts. ``--results FILE --peers skdpbayes "skdpbayes, add or remove" --again`` measures this
+package anew beside peers that were measured.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
-from benchmarks.peers.asking import Asker, key_of
+from benchmarks.peers.asking import Asker, keep_fits, read_fits
 from benchmarks.peers.environments import REQUIREMENTS, default_cache
 from benchmarks.peers.questions import FULL, QUESTIONS, QUICK
 from benchmarks.peers.report import section
-from benchmarks.peers.tables import TABLES
 
 
 def parsed():
@@ -47,19 +46,15 @@ def parsed():
     parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller tables")
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--seeds", type=int, help="instead of 5, or 3 with --quick")
-    parser.add_argument("--epsilons", type=float, nargs="+", help="instead of 0.1, 0.3, 1 and 3")
+    parser.add_argument("--epsilons", type=float, nargs="+", help="instead of 0.1, 1, ln 3 and 3")
     parser.add_argument(
         "--peers", nargs="+", metavar="NAME", help="these alone, as tables name them"
     )
     parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument(
         "--group", choices=["work", "held_out"], default="work", help="of real tables"
     )
     parser.add_argument("--real", nargs="+", metavar="NAME", help="these real tables instead")
-    parser.add_argument(
-        "--adult", metavar="PATH", help="UCI Adult's training part, with a header line"
-    )
     parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="of environments")
     parser.add_argument(
@@ -68,12 +63,6 @@ def parsed():
     parser.add_argument("--results", type=Path, help="file of single fits, gone on with")
     parser.add_argument("--again", action="store_true", help="ask for what the file holds, too")
     parser.add_argument("--processes", type=int, default=2, help="environments at the same time")
-    parser.add_argument(
-        "--from", dest="kept", type=Path, help="lay out such a file, and run nothing"
-    )
-    parser.add_argument(
-        "--picture", type=Path, help="of log losses of classifiers, with its medians beside it"
-    )
     arguments = parser.parse_args()
     arguments.sources = dict(source.partition("=")[::2] for source in arguments.source)
     if unknown := set(arguments.sources) - set(REQUIREMENTS):
@@ -83,11 +72,6 @@ def parsed():
 
 def measured(arguments):
     """Yield (question, records)."""
-    if arguments.kept:
-        kept = read(arguments.kept)
-        for question in arguments.questions:
-            yield question, [record for record in kept if record["question"] == question]
-        return
     size = QUICK if arguments.quick else FULL
     if arguments.seeds:
         few = min(size.n_large, arguments.seeds)
@@ -96,14 +80,15 @@ def measured(arguments):
         size = size._replace(epsilons=tuple(arguments.epsilons))
     if arguments.untuned:
         size = size._replace(is_tuned=False)
-    known = [] if arguments.again or not arguments.results else read(arguments.results)
+    known = [] if arguments.again or not arguments.results else read_fits(arguments.results)
+    keep = partial(keep_fits, arguments.results) if arguments.results else None
     with tempfile.TemporaryDirectory() as folder:
         asker = Asker(
             arguments.cache,
             arguments.sources,
             folder,
             tell,
-            partial(keep, arguments),
+            keep,
             arguments.peers,
             known,
             arguments.processes,
@@ -111,24 +96,10 @@ def measured(arguments):
         for question in arguments.questions:
             records = QUESTIONS[question][0](asker, size, arguments)
             if arguments.results:  # With what was measured before, of other peers say.
-                records = [one for one in read(arguments.results) if one["question"] == question]
+                records = [
+                    one for one in read_fits(arguments.results) if one["question"] == question
+                ]
             yield question, records
-
-
-def read(path):
-    """Return the records of a file, of each fit the last one."""
-    if not path.exists():
-        return []
-    records = map(json.loads, path.read_text().splitlines())
-    return list({key_of(record): record for record in records}.values())
-
-
-def keep(arguments, records):
-    """Add records to the file of results."""
-    if arguments.results:
-        lines = [json.dumps(record, default=float) + "\n" for record in records]
-        with arguments.results.open("a") as file:
-            file.write("".join(lines))  # At once: environments answer at the same time.
 
 
 def tell(line):
@@ -145,11 +116,6 @@ def main():
             continue
         title = question.capitalize()
         print("\n".join(section(title, ask.__doc__, records, peers, scores)), flush=True)
-        if question == "classification" and arguments.picture:
-            from benchmarks.peers.picture import draw, load_medians, save_medians
-
-            save_medians(records, arguments.picture.with_suffix(".csv"))
-            draw(load_medians(arguments.picture.with_suffix(".csv"))).savefig(arguments.picture)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -142,6 +143,21 @@ def key_of(record):
     return tuple(record[name] for name in names)
 
 
+def read_fits(path):
+    """Return the records of a file of fits, of each fit the last one."""
+    if not path.exists():
+        return []
+    records = map(json.loads, path.read_text().splitlines())
+    return list({key_of(record): record for record in records}.values())
+
+
+def keep_fits(path, records):
+    """Add records to a file of fits."""
+    lines = [json.dumps(record, default=float) + "\n" for record in records]
+    with path.open("a") as file:
+        file.write("".join(lines))  # At once: environments answer at the same time.
+
+
 def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
     """Return records: dicts with question, table, epsilon, seed, peer, is_tuned, and scores or an error.
 
@@ -162,9 +178,7 @@ def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
     for peer in peers:
         if asker.only and peer.name not in asker.only:
             continue
-        fits = [
-            (peer, cell, False) for cell in (cells if peer.is_private else without_budgets(cells))
-        ]
+        fits = [(peer, cell, False) for cell in cells_of(peer, cells)]
         fits += [(peer, cell, True) for cell in cells if tuning and peer.grid]
         wanted.setdefault(peer.runner, []).extend(fits)
 
@@ -263,7 +277,11 @@ def choose(asker, peers, tuning, score, criterion, wanted=None):
     return chosen
 
 
-def without_budgets(cells):
-    """Return each (table, seed) once, with an infinite epsilon."""
+def cells_of(peer, cells):
+    """Return the cells that a peer is asked; without privacy each split once, at an infinite epsilon."""
+    if peer.is_slow:
+        return [cell for cell in cells if cell.seed == 0 and cell.epsilon == 1.0]
+    if peer.is_private:
+        return cells
     kept = {(cell.table, cell.seed): cell._replace(epsilon=math.inf) for cell in cells}
     return list(kept.values())

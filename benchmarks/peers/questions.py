@@ -1,6 +1,5 @@
 """The questions: which tables, which scores, and how the answers are laid out."""
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -12,12 +11,10 @@ from benchmarks.common import classification_scores, epsilon_of, interval_scores
 from benchmarks.mixture import moments
 from benchmarks.mixture.data import SCENARIOS, draw_tables
 from benchmarks.network.data import load_digits
-from benchmarks.peers import known, tables
+from benchmarks.peers import known
 from benchmarks.peers.asking import Cell, measure
-from benchmarks.real_tables import group_of
-from benchmarks.real_tables import load as load_real
+from benchmarks.real_tables import group_of, load
 from benchmarks.real_tables.columns import declarations
-from benchmarks.regression.linear import make_table
 
 TUNING_SEED = 1_000
 
@@ -25,7 +22,7 @@ TUNING_SEED = 1_000
 class Size(NamedTuple):
     """How much is run."""
 
-    epsilons: tuple = (0.1, 0.3, 1.0, 3.0)
+    epsilons: tuple = (0.1, 1.0, math.log(3.0), 3.0)
     n_seeds: int = 5
     n_large: int = 3
     n_tables: int = 40
@@ -37,103 +34,15 @@ class Size(NamedTuple):
 
 FULL = Size()
 QUICK = Size((0.1, 1.0), 3, 1, 10, 10_000, 20_000, True)
-# Where peers are tuned in the small version, which takes longer than all fits of a table.
-TUNED_QUICKLY = ("credit",)
-
-
-def classification(asker, size, arguments):
-    """Linear classifiers and additive models on six real tables."""
-    # At once, environments start once; one by one, fewer files are there at the same time.
-    groups = [arguments.tables] if size.is_quick else [[name] for name in arguments.tables]
-    records = []
-    for names in groups:
-        parts = [classified(name, asker, size, arguments) for name in names]
-        cells, tuning = (list(itertools.chain(*part)) for part in zip(*parts, strict=True))
-        records += measure(
-            asker,
-            "classification",
-            known.CLASSIFIERS,
-            cells,
-            score_probabilities,
-            tuning,
-            "log loss",
-        )
-        for path in {cell.data for cell in cells + tuning}:
-            path.unlink()
-    return records
-
-
-def classified(name, asker, size, arguments):
-    """Return the cells of one table, and those for tuning."""
-    table = tables.load(name, arguments.adult)
-    if table is None:
-        asker.tell(f"{name}: no file given")
-        return [], []
-    is_large = len(table.X) > tables.LARGE
-    epsilons = (1.0,) if is_large and size.is_quick else size.epsilons
-    seeds = range(size.n_large if is_large else size.n_seeds)
-    is_tuned = size.is_tuned and (not size.is_quick or name in TUNED_QUICKLY)
-    wanted = [*seeds, *([TUNING_SEED] if is_tuned else [])]
-    files = {seed: asker.save(f"{name}{seed}", tables.split(table, seed)) for seed in wanted}
-    by_seed = {
-        seed: [Cell(name, epsilon, seed, path) for epsilon in epsilons]
-        for seed, path in files.items()
-    }
-    tuning = by_seed.pop(TUNING_SEED, [])
-    return list(itertools.chain(*by_seed.values())), tuning
+# Tables with more rows have fewer splits, and nobody is tuned on them.
+N_ROWS_OF_LARGE = 200_000
+TEST_SHARE = 0.25
 
 
 def score_probabilities(arrays, path):
     """Return scores of a classifier."""
     with np.load(path) as data:
         return classification_scores(arrays["probabilities"], data["y_test"])
-
-
-def regression(asker, size, arguments):
-    """Linear regression: designs whose truth is known, and prices of diamonds."""
-    cells = []
-    shapes = [("uniform", 2_000, 5), ("decaying", 20_000, 10), ("uniform", 20_000, 10)]
-    shapes = shapes[: 2 if size.is_quick else 3]
-    seeds = [*range(size.n_seeds), *([TUNING_SEED] if size.is_tuned else [])]
-    for design, n, d in shapes:
-        for seed in seeds:
-            rng = np.random.default_rng(seed)
-            rows, responses, truth, bound = make_table(design, 2 * n, d, rng)
-            arrays = {
-                "X": rows[:n],
-                "y": responses[:n],
-                "X_test": rows[n:],
-                # Without errors: what a prediction is off by is the method's own fault.
-                "y_test": rows[n:] @ truth[:-1] + truth[-1],
-                "bound": bound,
-                "norm": math.sqrt(d),
-                "lower": -np.ones(d),
-                "upper": np.ones(d),
-            }
-            path = asker.save(f"{design}{n}x{d}-{seed}", arrays)
-            cells += [Cell(f"{design} {n:,} x {d}", e, seed, path) for e in size.epsilons]
-    cells += diamond_cells(asker, size, seeds)
-    tuning = [cell for cell in cells if cell.seed == TUNING_SEED]
-    cells = [cell for cell in cells if cell.seed != TUNING_SEED]
-    return measure(
-        asker, "regression", known.REGRESSORS, cells, score_numbers, tuning, "error ratio"
-    )
-
-
-def diamond_cells(asker, size, seeds):
-    """Return cells of diamonds' prices: public bounds, the logarithm of the price within 4 of its middle."""
-    table = tables.load("diamonds")
-    # The price is the last but the cut, which is the label of the classification.
-    price, rows = table.X[:, -1], np.column_stack([table.X[:, :-1], table.y / 4.0])
-    d, cells = rows.shape[1], []
-    for seed in seeds:
-        order = np.random.default_rng(seed).permutation(len(rows))
-        train, test = order[len(order) // 4 :], order[: len(order) // 4]
-        arrays = {"X": rows[train], "y": price[train], "X_test": rows[test], "y_test": price[test]}
-        public = {"bound": 1.0, "norm": math.sqrt(d), "lower": -np.ones(d), "upper": np.ones(d)}
-        path = asker.save(f"diamonds{seed}", arrays | public)
-        cells += [Cell("log price of diamonds", e, seed, path) for e in size.epsilons]
-    return cells
 
 
 def score_numbers(arrays, path):
@@ -149,22 +58,24 @@ def score_numbers(arrays, path):
 def real_tables(asker, size, arguments, is_classification):
     """Return the records of real tables of one kind that nobody here chose (`benchmarks/real_tables`)."""
     question = "real_classes" if is_classification else "real_numbers"
-    peers = (
-        known.CLASSIFIERS if is_classification else known.REGRESSORS[:-1]
-    )  # BinAgg predicts nothing.
+    peers = known.CLASSIFIERS if is_classification else known.REGRESSORS
     score = score_probabilities if is_classification else score_numbers
+    criterion = "log loss" if is_classification else "error ratio"
     records = []
     for name, declared in declarations().items():
         is_wanted = name in arguments.real if arguments.real else group_of(name) == arguments.group
         if declared.is_classification != is_classification or not is_wanted:
             continue
-        table = load_real(name)
-        n_seeds = size.n_large if len(table.X) > tables.LARGE else size.n_seeds
+        table = load(name)
+        is_large = len(table.X) > N_ROWS_OF_LARGE
+        is_tuned = size.is_tuned and not size.is_quick and not is_large
         cells = []
-        for seed in range(n_seeds):
+        for seed in [*range(size.n_large if is_large else size.n_seeds), *[TUNING_SEED] * is_tuned]:
             path = asker.save(f"{name}{seed}", split_of(table, seed))
             cells += [Cell(name, epsilon, seed, path) for epsilon in size.epsilons]
-        records += measure(asker, question, peers, cells, score)
+        tuning = [cell for cell in cells if cell.seed == TUNING_SEED]
+        reported = [cell for cell in cells if cell.seed != TUNING_SEED]
+        records += measure(asker, question, peers, reported, score, tuning, criterion)
         for path in {cell.data for cell in cells}:
             path.unlink()
     return records
@@ -175,9 +86,7 @@ def split_of(table, seed):
     low, high = table.target_bounds or (0.0, 0.0)
     y = table.y if table.n_classes else table.y - (low + high) / 2.0
     shares = table.y if table.n_classes else None
-    parts = train_test_split(
-        table.X, y, test_size=tables.TEST_SHARE, random_state=seed, stratify=shares
-    )
+    parts = train_test_split(table.X, y, test_size=TEST_SHARE, random_state=seed, stratify=shares)
     arrays = dict(zip(("X", "X_test", "y", "y_test"), parts, strict=True))
     arrays |= {"norm": table.norm, "lower": table.lower, "upper": table.upper}
     if table.n_classes:
@@ -294,12 +203,6 @@ def networks(asker, size, arguments):
 
 # Name: (what runs it, its peers, the scores of its table).
 QUESTIONS = {
-    "classification": (
-        classification,
-        known.CLASSIFIERS,
-        ("accuracy", "log loss", "AUC", "calibration", "seconds"),
-    ),
-    "regression": (regression, known.REGRESSORS, ("error ratio", "R2", "seconds")),
     "real_classes": (real_classes, known.CLASSIFIERS, ("accuracy", "log loss", "AUC", "seconds")),
     "real_numbers": (real_numbers, known.REGRESSORS, ("error ratio", "R2", "seconds")),
     "coverage": (coverage, known.WITH_INTERVALS, ("coverage", "width", "seconds")),

@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 
 from benchmarks.mixture.moments import gaussian
 from benchmarks.peers.bootstrap import bootstrap_intervals
-from benchmarks.regression.linear import ada_ssp, one_shot
+from benchmarks.regression.linear import ada_ssp
 from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
@@ -25,12 +25,11 @@ from skdpbayes import (
 
 def shared(arrays, seed, options):
     """Return the options that all estimators of the package have."""
-    return {
-        "epsilon": options["epsilon"],
-        "delta": options["delta"],
-        "data_norm": float(arrays["norm"]),
-        "random_state": seed,
-    }
+    names = "epsilon", "delta", "neighboring_relation"
+    stated = {name: options[name] for name in names if name in options}
+    if "neighboring_relation" in stated:  # What replacing a record keeps is to be stated.
+        stated["public_size"] = len(arrays["X"])
+    return stated | {"data_norm": float(arrays["norm"]), "random_state": seed}
 
 
 def probabilities(model, arrays):
@@ -143,7 +142,6 @@ if __name__ == "__main__":
             "linear": linear,
             "linear_public": linear_public,
             "ada_ssp": of_sums(ada_ssp),
-            "one_shot": of_sums(one_shot),
             "bootstrap": bootstrapped,
             "mixture": mixture,
             "mixture_public": mixture_public,

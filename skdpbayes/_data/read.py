@@ -209,9 +209,12 @@ def _without_na(X):
     if isinstance(X, np.ndarray) and X.dtype == object:
         missing = np.array([is_pandas_na(cell) for cell in X.flat], bool).reshape(X.shape)
         return np.where(missing, np.nan, X) if missing.any() else X
+    columns = _objects_of(X)
+    if not columns:
+        return X
     marks = {
         name: np.array([is_pandas_na(cell) for cell in column], bool)
-        for name, column in _objects_of(X).items()
+        for name, column in columns.items()
     }
     if not any(missing.any() for missing in marks.values()):
         return X

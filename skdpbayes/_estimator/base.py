@@ -10,9 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import RANDOM_STATE, Interval, check_sizes, planned_size
 from .._typing import RandomStateLike
@@ -33,9 +32,9 @@ from ..privacy.planned_release import (
 from ..privacy.rounding import covered_records
 from ..privacy.units import plan_for_persons
 from ..samplers import Plan, resolve_sampler
-from ..samplers.base import AUTO, resolve_auto
-from .fit import plan_with_bounds
-from .model_checks import to_arviz
+from ..samplers.base import AUTO, Diagnostics, resolve_auto
+from .bounds import BoundsToLearn, plan_with_bounds
+from .posterior import DrawnPosterior
 
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
@@ -58,8 +57,8 @@ class PrivatePosterior(BaseEstimator):
     maps public sizes to a model.
     """
 
-    # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
-    _releases_norm, _norm_safety_factor = True, 1.0
+    # Whether responses are whole numbers, and whether a fit takes collections of Dask.
+    _reads_counts, _reads_collections = False, False
     # What a private pipeline calls the columns that reach this step, if they come without names.
     _feature_names_from_pipeline: np.ndarray | None = None
     # Set during a pipeline's fit: a function that returns them, as far as they are known.
@@ -112,14 +111,14 @@ class PrivatePosterior(BaseEstimator):
     def _learns_norm(self):
         """Whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
         if not hasattr(self, "plan_"):
-            return self._releases_norm
+            return self._bounds_to_learn().norm
         release = self.plan_.bound_release
         return release is not None and release.norm_quantile is not None
 
-    @property
-    def _sides_to_learn(self) -> tuple[str, ...]:
-        """Which bounds of responses are released first: "low", "high"."""
-        return ()
+    def _bounds_to_learn(self) -> BoundsToLearn:
+        """The bounds that are drawn from the rows before all else."""
+        is_learnt = isinstance(self.data_norm, str)
+        return BoundsToLearn(norm=is_learnt, at_norm=lambda model, norm: model.at_norm(norm))
 
     def _clip_norm(self, n_features):
         """The norm to which rows are clipped."""
@@ -145,9 +144,19 @@ class PrivatePosterior(BaseEstimator):
             )
         return int(self.public_size)
 
-    def _origin(self):
+    @property
+    def _diagnostics(self):
+        """The record of ``released_``."""
+        return Diagnostics.of(self.released_)
+
+    def _origin(self) -> Any:
         """The point that is added to the draws of a sampler."""
         return 0.0
+
+    @property
+    def _posterior(self) -> DrawnPosterior:
+        """The draws as a value, with what makes more of them; raises an error before a fit."""
+        raise NotImplementedError(f"{type(self).__name__} has no posterior.")
 
     def _sampler(self):
         """The sampler object that makes plans."""
@@ -156,10 +165,6 @@ class PrivatePosterior(BaseEstimator):
     def _model(self, n_features, *sizes):
         """The model, from public numbers; ``sizes`` is the number of classes of a classifier."""
         raise NotImplementedError(f"{type(self).__name__} has no model.")
-
-    def _at_norm(self, model, norm):
-        """The model of rows that are clipped to another norm."""
-        return model.at_norm(norm)
 
     def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
         """The plan of a fit, what it would do and cost, without any data.
@@ -207,12 +212,11 @@ class PrivatePosterior(BaseEstimator):
         for text in too_large_delta(budget, n_samples):
             warn(text, PrivacyWarning)
         make_plan = self._planner(bounds, n_samples)
-        norm = self.data_norm == "auto" and self._releases_norm
-        if norm or self._sides_to_learn:
-            wanted = {"norm": norm, "sides": self._sides_to_learn}
+        learns = self._bounds_to_learn()
+        if learns.norm or learns.sides:
             # Persons have at least a row each.
             least = max(n_samples // int(self.max_rows_per_group or 1), 1)
-            make_plan = partial(plan_with_bounds, make_plan, least, **wanted)
+            make_plan = partial(plan_with_bounds, make_plan, least, learns=learns)
         if self.max_rows_per_group is None:
             return make_plan(budget)
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
@@ -268,15 +272,7 @@ class PrivatePosterior(BaseEstimator):
         ValueError
             If there are fewer draws than requested.
         """
-        check_is_fitted(self)
-        if n_draws is not None:
-            generator = generator_of(random_state)
-            wanted = check_number_of_draws(n_draws)
-            fresh = self.plan_.sampler.redraw(self.released_, wanted, generator)
-            if fresh is not None:
-                return fresh + self._origin()
-        draws = self.posterior_samples_
-        return draws[choose_draws(draws.shape[0], n_draws, random_state)]
+        return self._posterior.draw(n_draws, random_state)
 
     def to_arviz(self, *, split: bool = True) -> Any:
         """Convert the draws for ArviZ, which has R-hat, effective sample sizes and plots.
@@ -316,38 +312,4 @@ class PrivatePosterior(BaseEstimator):
         >>> bool((arviz.ess(data)["coef"] > 50).all())
         True
         """
-        check_is_fitted(self)
-        variables, coords = self._posterior_variables()
-        return to_arviz(variables, coords, self.plan_, split=split)
-
-
-def check_number_of_draws(n_draws):
-    """A number of draws; raises a ValueError if it is not a positive integer."""
-    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
-    return n_draws
-
-
-def choose_draws(kept, n_draws, random_state):
-    """The indices of some of the draws that were kept, in ascending order; all of them for None.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer draws than requested.
-    """
-    if n_draws is None:
-        return np.arange(kept)
-    if check_number_of_draws(n_draws) > kept:
-        raise ValueError(
-            f"n_draws={n_draws} is more than the {kept} draws that were released, and more "
-            f"would spend more budget: fit with n_draws={n_draws}."
-        )
-    # Post-processing.
-    return np.sort(generator_of(random_state).choice(kept, size=n_draws, replace=False))
-
-
-def generator_of(random_state):
-    """The generator of `numpy.random` for a seed, or the one that is given."""
-    given = isinstance(random_state, np.random.Generator)
-    return random_state if given else check_random_state(random_state)
+        return self._posterior.to_arviz(split=split)

@@ -6,28 +6,20 @@ What comes before the charge depends on sizes and on public numbers alone, and w
 the records only through what is released. A model has ``bounds()`` for its plan, ``target_of(rows)`` and
 ``remote(address, count)`` for its sampler, and ``in_blocks(draws)``, which gives draws the form in which they
 are published. An estimator, a `PrivatePosterior`, plans for a model (``_plan_for_model``, ``_planner``), and
-says which model has bounds that were learnt (``_at_norm``, ``_with_drawn_bounds``).
+says which bounds are learnt (``_bounds_to_learn``, see `skdpbayes._estimator.bounds`).
 """
 
-import math
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
-from .._mechanisms.exponential import draw_quantiles, draws_cost
-from ..models.rows import checked_norm, row_norms
-from ..privacy.charge import authorizations, charge
-from ..privacy.conversions import smallest_within
-from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.planned_release import set_privacy_attributes
-from ..random import separate_generator
-from ..samplers.base import run_plan
-from ..samplers.plan import BoundRelease, check_plan
+from ..samplers.base import Diagnostics, run_plan
+from .bounds import charge_and_release_bounds
 
 
 class Fit(NamedTuple):
@@ -41,11 +33,14 @@ class Fit(NamedTuple):
         Of the model's parameters, as they are published.
     classes : ndarray or None
         The labels of a classifier.
+    diagnostics : Diagnostics
+        Other numbers that were released.
     """
 
     model: Any
     draws: np.ndarray
     classes: np.ndarray | None
+    diagnostics: Diagnostics
 
 
 def fit_posterior(estimator, reading, model_of):
@@ -66,7 +61,10 @@ def fit_posterior(estimator, reading, model_of):
     with reading as table:
         model = model_of(table)
         plan = estimator._plan_for_model(model, table.n_samples)
-        with charge_and_release_bounds(estimator, plan, table, model) as (model, plan):
+        learning: Any = nullcontext((model, plan))
+        if plan.bound_release is not None:
+            learning = charge_and_release_bounds(estimator, plan, table, model)
+        with learning as (model, plan):
             warnings = plan.warnings
             vars(estimator).pop("_feature_names_from_pipeline", None)
             for text in warnings:
@@ -79,193 +77,9 @@ def fit_posterior(estimator, reading, model_of):
                     warn(text, ConvergenceWarning)
             set_privacy_attributes(estimator, plan)
             estimator.temperature_ = plan.temperature
-            estimator.n_iter_ = released.other.get("n_iter", plan.n_updates)
+            n_iter = released.other.n_iter
+            estimator.n_iter_ = plan.n_updates if n_iter is None else n_iter
             found = {name: model.in_blocks(v[None])[0] for name, v in released.parameters.items()}
             estimator.released_ = Bunch(**released.other, **found)
-            return Fit(model, model.in_blocks(released.draws), table.classes)
-
-
-# Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the
-# budget.
-#
-#     plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
-#
-# Quantiles are drawn as in `skdpbayes._mechanisms.exponential`. The rest of the budget is fixed
-# beforehand, as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to
-# Andrew, Thakkar, McMahan and Ramaswamy (2021).
-
-
-# Share of the squared mu.
-BOUNDS_SHARE = 0.02
-# Ranks between the quantile and the largest norm, in units of the noise.
-_RANKS_TO_LARGEST = 12.0
-# Highest quantile level of norms.
-_HIGHEST_NORM_LEVEL = 0.95
-# Lowest quantile level of norms.
-_LOWEST_NORM_LEVEL = 0.5
-# Highest quantile level for learnt target_bounds. Responses are cut, not rescaled, so it is higher than for
-# norms.
-_HIGHEST_RESPONSE_LEVEL = 0.99
-# Lowest quantile level for learnt target_bounds.
-_LOWEST_RESPONSE_LEVEL = 0.75
-# Log-odds range of a choice of bounds without privacy.
-_RANGE_WITHOUT_PRIVACY = 128.0
-# Arguments to pass instead of bounds that are released.
-_PUBLIC_BOUNDS = {
-    ("low", "high"): "target_bounds=(low, high)",
-    ("high",): "max_count=..., a number",
-}
-# Factor of a fit's mu, so that rounding leaves the total within the budget.
-_ROUNDING_ALLOWANCE = 1.0 + 1e-8
-
-
-def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
-    """A plan that begins with the release of a norm, or of bounds of responses.
-
-    Parameters
-    ----------
-    make_plan : callable
-        Maps a `Budget` to a plan that is valid for any norm and any bounds.
-    n_samples : int
-        Public number of rows that a table has at least, about.
-    budget : Budget
-    norm : bool, default=True
-        Whether a norm is released.
-    sides : tuple of {"low", "high"}, default=()
-        Which bounds of responses are.
-
-    Returns
-    -------
-    plan : Plan
-        A plan without the release of a norm if there are too few rows to find a quantile.
-
-    Raises
-    ------
-    ValueError
-        If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
-    """
-    level = (
-        2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _RANGE_WITHOUT_PRIVACY
-    )
-    outside = _RANKS_TO_LARGEST / (n_samples * level / 2.0) if level > 0 else math.inf
-    least = _LOWEST_RESPONSE_LEVEL if sides else _LOWEST_NORM_LEVEL
-    if budget.is_private and budget.delta > 0 and outside > 1.0 - least:
-        if sides:
-            raise ValueError(
-                f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
-                f"{budget.epsilon:g}: give public ones, {_PUBLIC_BOUNDS[tuple(sides)]}, or raise epsilon."
-            )
-        return make_plan(budget)
-    quantile, high = (
-        min(_HIGHEST_NORM_LEVEL, 1.0 - outside),
-        min(_HIGHEST_RESPONSE_LEVEL, 1.0 - outside),
-    )
-    of_responses = tuple({"low": 1.0 - high, "high": high}[side] for side in sides)
-    count = norm + len(sides)
-    choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
-    part = budget if choice is None or not budget.is_private else _rest(budget, choice)
-    plan = make_plan(part)
-    if choice is None or not plan.cost.is_gaussian:
-        raise ValueError(
-            "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
-            f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."
-        )
-    release = BoundRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
-    if not budget.is_private:
-        return plan.changed(bound_release=release)
-    rest = PrivacyCost(budget.neighboring_relation, mu=_ROUNDING_ALLOWANCE * part.mu)
-    return plan.changed(cost=choice + rest, bound_release=release._replace(cost_of_fit=rest))
-
-
-def _rest(budget, choice):
-    """The budget that a choice leaves."""
-
-    def excess(noise):
-        if noise == 0:
-            return math.inf
-        mu = _ROUNDING_ALLOWANCE * budget.with_mu(budget.mu / noise).mu
-        cost = choice + PrivacyCost(budget.neighboring_relation, mu=mu)
-        return cost.epsilon(budget.delta) / budget.epsilon - 1.0
-
-    return budget.with_mu(budget.mu / smallest_within(excess, 1.0, 1e-4))
-
-
-@contextmanager
-def charge_and_release_bounds(estimator, plan, table, model):
-    """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
-
-    Without any to release, both are yielded as they are. An estimator's ``_at_norm`` maps a model and a norm
-    to another model; its ``_with_drawn_bounds`` maps a model, quantiles of responses, how many deviations the
-    upper one is above the mean of a normal law, and whether the plan is of a calibrated posterior.
-    """
-    if plan.bound_release is None:
-        yield model, plan
-        return
-    check_plan(plan)
-    generator = separate_generator(estimator.random_state, 2)
-    reservations = charge(plan, estimator)
-    try:
-        norm, responses = _draw_bounds(plan, table, estimator, generator)
-        with authorizations([(estimator, plan.cost)]):
-            yield _at_bounds(estimator, plan, model, norm, responses)
-    except BaseException:
-        reservations.close("failed")
-        raise
-    reservations.close("completed")
-
-
-def _draw_bounds(plan, table, estimator, generator):
-    """The norm and the quantiles of responses that are drawn; None and () if none are."""
-    norm, responses, how = None, (), (plan.bound_release.log_odds_range, generator, plan.n_samples)
-    if plan.bound_release.norm_quantile is not None:
-        # Proposition 62.
-        norm = draw_quantiles(table, _norms, (plan.bound_release.norm_quantile,), *how)[0].value
-        # The drawn decimal may be 0 or negative if most rows are zero.
-        norm = norm * estimator._norm_safety_factor if norm > 0 else float(table.n_features) ** 0.5
-    if plan.bound_release.response_quantiles:
-        # Proposition 62.
-        responses = draw_quantiles(table, _responses, plan.bound_release.response_quantiles, *how)
-    return norm, responses
-
-
-def _norms(rows):
-    return row_norms(rows.X)
-
-
-def _responses(rows):
-    return rows.labels
-
-
-def _at_bounds(estimator, plan, model, norm, responses):
-    """The model and the plan at what was drawn, or those before it where none can be made there.
-
-    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
-    made for, whatever is drawn.
-    """
-    bounded_model = model
-    try:
-        if norm is not None:
-            bounded_model = estimator._at_norm(model, checked_norm(norm, "data_norm"))
-        if len(responses):
-            deviations = ndtri(plan.bound_release.response_quantiles[-1])
-            bounded_model = estimator._with_drawn_bounds(
-                bounded_model, responses, deviations, plan.is_calibrated
-            )
-        path = estimator._planner(bounded_model.bounds(), plan.n_samples)(plan.budget)
-        check_plan(path)
-        paid = plan.bound_release.cost_of_fit
-        if paid.is_infinite or (path.cost.is_gaussian and path.cost.mu <= paid.mu):
-            return bounded_model, path.changed(
-                cost=plan.cost, bound_release=plan.bound_release, persons=plan.persons
-            )
-    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
-        pass
-    values = [*([] if norm is None else [norm]), *(bound.value for bound in responses)]
-    drawn = ", ".join(f"{value:.4g}" for value in values)
-    warn(
-        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
-        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
-        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
-        ConvergenceWarning,
-    )
-    return model, plan
+            draws = model.in_blocks(released.draws)
+            return Fit(model, draws, table.classes, released.other)

@@ -6,6 +6,7 @@ Everything here is post-processing of what was released.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,10 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp, softmax
 
 from .._linalg import inv, solve
+from ..models.mixture import unpack_mixture
+from ..samplers.plan import check_draws
 from .classifier import normalized
+from .posterior import DrawnPosterior, generator_of
 
 # One labelling of the components for all draws of a mixture.
 #
@@ -219,7 +223,8 @@ def relabelled(weights, means, factors, covariance_type, order=None):
     -------
     mixtures : Mixtures
         Draws with common labels.
-    covariances : ndarray of the shape of ``factors``
+    draws : MixtureDraws
+        The same, with covariances.
     """
     if covariance_type == "tied":
         factors = factors[:, None]
@@ -230,12 +235,13 @@ def relabelled(weights, means, factors, covariance_type, order=None):
         order = relabel(weights, means, np.broadcast_to(covariances[:, :, None], means.shape))
     else:
         order = relabel(weights, means, covariances)
+    weights, means = reorder(weights, order), reorder(means, order)
     if covariance_type == "tied":
-        return Mixtures(reorder(weights, order), reorder(means, order), factors), covariances[:, 0]
+        return Mixtures(weights, means, factors), MixtureDraws(weights, means, covariances[:, 0])
     if covariance_type == "spherical":
         factors = factors[:, :, None]
-    mixtures = Mixtures(*(reorder(part, order) for part in (weights, means, factors)))
-    return mixtures, reorder(covariances, order)
+    mixtures = Mixtures(weights, means, reorder(factors, order))
+    return mixtures, MixtureDraws(weights, means, reorder(covariances, order))
 
 
 def _covariances_of(factors):
@@ -321,6 +327,65 @@ COVARIANCE_DIMS = {
     "tied": ("feature", "other_feature"),
     "full": ("component", "feature", "other_feature"),
 }
+
+
+# Number of draws for deviations without privacy.
+_N_PRIOR_DRAWS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class MixturePosterior(DrawnPosterior):
+    """Draws of a mixture, `MixtureDraws`.
+
+    Attributes
+    ----------
+    covariance_type : {"spherical", "diag", "tied", "full"}
+    order : ndarray of shape (n_components,) or None
+        The order of the components, if all draws have the same labels already.
+    """
+
+    covariance_type: str = "diag"
+    order: np.ndarray | None = None
+
+    def variables(self):
+        """Weights, means and covariances."""
+        dims = ("component",), ("component", "feature"), COVARIANCE_DIMS[self.covariance_type]
+        pairs = zip(self.draws, dims, strict=True)
+        return dict(zip(MixtureDraws._fields, pairs, strict=True))
+
+    def coords(self):
+        """Components and columns."""
+        coords = {"component": np.arange(self.draws.weights.shape[1]), "feature": self.columns}
+        if "other_feature" in COVARIANCE_DIMS[self.covariance_type]:
+            coords["other_feature"] = self.columns
+        return coords
+
+    def index(self):
+        """Names such as ``means[0, age]``."""
+        names, coords = [], self.coords()
+        for name, (draws, dims) in self.variables().items():
+            for place in np.ndindex(draws.shape[1:]):
+                labels = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
+                names.append(f"{name}[{', '.join(labels)}]")
+        return names
+
+    def redraw(self, n_draws, generator):
+        """New draws given the released statistics, under the labels of the others."""
+        if "posterior" not in self.released:
+            return None
+        check_draws(n_draws, sum(part[0].size for part in self.draws))
+        return self._drawn(self.released["posterior"], n_draws, generator)
+
+    def deviations_without_noise(self, posterior):
+        """The deviations of draws from the posterior of statistics without noise."""
+        generator = generator_of(0)
+        quiet = self._drawn(posterior.density.without_noise, _N_PRIOR_DRAWS, generator)
+        return np.concatenate([np.ravel(part.std(axis=0)) for part in quiet])
+
+    def _drawn(self, posterior, n_draws, generator):
+        draws = posterior.draw(n_draws, generator)
+        weights, means, factors = unpack_mixture(draws, posterior.density.model)
+        return relabelled(weights, means, factors, self.covariance_type, self.order)[1]
 
 
 def row_limits(bounds, n_features):

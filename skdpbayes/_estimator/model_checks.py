@@ -111,14 +111,15 @@ def chains_disagree(released, n_draws):
 
     Parameters
     ----------
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     n_draws : int
     """
-    few = float(np.min(released.get("effective_sample_size", math.inf)))
+    if released.effective_sample_size is None:
+        return ()
+    few = float(np.min(released.effective_sample_size))
     if few >= min(_FEW_EFFECTIVE_SHARE * n_draws, _ENOUGH_EFFECTIVE):
         return ()
-    largest = float(np.max(released["r_hat"]))
+    largest = float(np.max(released.r_hat))
     return (
         f"the chains that drew do not agree (R-hat {largest:.2f}; in some coordinate draws are worth "
         f"{few:.0f} independent ones): intervals may be off. sample_posterior(2000) goes on with them and "
@@ -134,8 +135,7 @@ def model_checks(draws, model, plan, released, names):
     draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
     model : LinearModel
     plan : Plan
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     names : sequence of str
         What columns are called.
     """
@@ -159,7 +159,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
         return of_errors
     if inconsistent_releases(released):
         return (_CONTRADICTED,)
-    if released.get("hidden_directions", 0.0) > _LARGEST_HIDDEN_RATIO and not has_hidden_columns:
+    if (released.hidden_directions or 0.0) > _LARGEST_HIDDEN_RATIO and not has_hidden_columns:
         return (_HIDDEN_DIRECTIONS,)
     hidden = class_below_noise(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
@@ -170,8 +170,8 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     if not any(is_known):
         return hidden
     p_values = [2.0 * surprise(group[3], group[2]) for group in groups]
-    if "posterior" in released:
-        p_values = np.minimum(p_values, released["posterior"].prior_predictive_p_values())
+    if released.posterior is not None:
+        p_values = np.minimum(p_values, released.posterior.prior_predictive_p_values())
     conflicts = ()
     for group, p, least, known in zip(groups, p_values, _CONFLICT_P_VALUES, is_known, strict=False):
         conflicts += prior_too_narrow(*group) if known and p < least else ()
@@ -187,16 +187,16 @@ def columns_below_noise(released, draws, names):
 
     Parameters
     ----------
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
     names : sequence of str
         What columns are called.
     """
-    candidates = np.asarray(released.get("hidden_or_rare_columns", ()), dtype=int)
+    surely, perhaps = released.hidden_columns, released.hidden_or_rare_columns
+    candidates = np.asarray(() if perhaps is None else perhaps, dtype=int)
     effects = draws[:, :, candidates]
     is_seen = np.abs(effects.mean(axis=0)) > _EFFECT_SEEN * effects.std(axis=0)
-    hidden = sorted({*released.get("hidden_columns", ()), *candidates[~is_seen.any(axis=0)]})
+    hidden = sorted({*(() if surely is None else surely), *candidates[~is_seen.any(axis=0)]})
     if not hidden:
         return ()
     return (
@@ -228,8 +228,7 @@ def interval_notes(plan, released, columns):
     Parameters
     ----------
     plan : Plan
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     columns : sequence of NotedColumn or None
         None of a column that is known to be an indicator, of which nothing is noted.
 
@@ -245,14 +244,16 @@ def interval_notes(plan, released, columns):
             f"errors seem to be skewed: {skew}. Slopes are those of the mean, but noise hides part of how it "
             "changes with the columns: along a column with which errors grow intervals may be too short.",
         )
-    elif not skew and _HIDING_NOISE < released.get("noise_of_skewed_slopes", 0.0) < math.inf:
+    elif not skew and _HIDING_NOISE < (released.noise_of_skewed_slopes or 0.0) < math.inf:
         notes += (
             "noise hides whether errors are skewed: where they are and grow with a column, its slope is that "
             "of a centre, and not of the mean.",
         )
     notes += _notes_on_counts(plan, released)
-    unseen = [columns[j] for j in released.get("unseen_columns", ()) if columns[j] is not None]
-    return notes + _notes_on_unseen(unseen, released.get("unseen_deviation", math.inf))
+    if released.unseen_columns is None:
+        return notes
+    unseen = [columns[j] for j in released.unseen_columns if columns[j] is not None]
+    return notes + _notes_on_unseen(unseen, released.unseen_deviation)
 
 
 def _notes_on_unseen(unseen, limit):
@@ -275,10 +276,10 @@ def _notes_on_unseen(unseen, limit):
 
 def _notes_on_counts(plan, released):
     """Notes where counts follow none of the laws that were tried, or where that could not be seen."""
-    if "law_discrepancy" not in released:
+    if (discrepancy := released.law_discrepancy) is None:
         return ()
-    discrepancy, largest = released["law_discrepancy"], plan.bounds.family.max_count
-    if "typical_exposure" in released and (discrepancy > _NO_LAW or largest <= _FEW_COUNTS):
+    largest = plan.bounds.family.max_count
+    if released.typical_exposure is not None and (discrepancy > _NO_LAW or largest <= _FEW_COUNTS):
         seen = "counts follow none of the laws that were tried"
         if largest <= _FEW_COUNTS:
             seen = f"counts up to {largest:g} fit any law"
@@ -286,18 +287,18 @@ def _notes_on_counts(plan, released):
             f"{seen}. Where an exposure ends with the event, as in survival, intervals of many rows are "
             "too short.",
         )
-    if released["unexplained_large_counts"] > _MANY_LARGE_COUNTS:
+    if released.unexplained_large_counts > _MANY_LARGE_COUNTS:
         return (
             "more counts are large than any law that was tried explains, as where a few rows have a rate of "
             "their own, a column is 0 in nearly all rows and has a large effect, or exposures depend on "
             "columns: intervals may be too short.",
         )
-    if discrepancy > _NO_LAW_AT_ALL and released["law"].variance(1.0) - 1.0 > _OVERDISPERSED:
+    if discrepancy > _NO_LAW_AT_ALL and released.law.variance(1.0) - 1.0 > _OVERDISPERSED:
         return (
             "counts follow none of the laws that were tried, as where a column is 0 in nearly all rows and "
             "has a large effect: intervals may be too short.",
         )
-    if released.get("hidden_share_of_large", 0.0) > _MUCH_HIDDEN_OF_LARGE:
+    if (released.hidden_share_of_large or 0.0) > _MUCH_HIDDEN_OF_LARGE:
         return (
             "noise hides whether a few rows have ten times the rate of others: where some do, intervals are "
             "too short.",
@@ -307,7 +308,7 @@ def _notes_on_counts(plan, released):
 
 def skewed_errors(released):
     """A tuple with a warning if the mean of errors is not their centre, and intervals ignore it."""
-    if "asymmetry" not in released or released.get("noise_of_skewed_slopes", math.inf) < math.inf:
+    if released.asymmetry is None or _noise_of_skewed_slopes(released) < math.inf:
         return ()
     if not (seen := _seen_skew(released, _SURELY_ASYMMETRIC)[0]):
         return ()
@@ -321,17 +322,23 @@ def skewed_errors(released):
 
 def _seen_skew(released, deviations=_ASYMMETRIC):
     """Text on the mean of errors, empty if it may be their centre, and noise of slopes over that mean."""
-    mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
+    mean, deviation, size = released.asymmetry or (0.0, 1.0, 1.0)
     if abs(mean) <= max(deviations * deviation, _SKEWED * size):
         return "", 0.0
     side = "above" if mean > 0 else "below"
-    noise = size * released.get("noise_of_skewed_slopes", math.inf)
+    noise = size * _noise_of_skewed_slopes(released)
     return f"their mean is {abs(mean):.2g} {side} their centre", noise / abs(mean)
+
+
+def _noise_of_skewed_slopes(released):
+    """That noise, infinite where slopes are those of a centre."""
+    noise = released.noise_of_skewed_slopes
+    return math.inf if noise is None else noise
 
 
 def inconsistent_releases(released):
     """Whether noisy sums contradict each other, more than noise may do."""
-    square, n = released.get("chi2_per_dof", 0.0), released.get("chi2_dof", 0)
+    square, n = released.chi2_per_dof or 0.0, released.chi2_dof or 0
     return square > _INCONSISTENT_CHI2 and chi2.sf(n * square, n) < _INCONSISTENT_P_VALUE
 
 
@@ -340,15 +347,14 @@ def responses_at_bounds(released, draws, model):
 
     Parameters
     ----------
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     draws : ndarray of shape (n_draws, n_features + has_intercept)
     model : LinearModel
     """
-    if not {"noise_deviations", "second_moment"} <= released.keys():
+    if released.noise_deviations is None or released.second_moment is None:
         return ()
-    half, errors = model.family.half_width, np.median(released["noise_deviations"])
-    means, deviation = _of_responses(released["second_moment"], draws, model, errors)
+    half, errors = model.family.half_width, np.median(released.noise_deviations)
+    means, deviation = _of_responses(released.second_moment, draws, model, errors)
     if errors > _LARGEST_ERROR_SD * half or deviation > _LARGEST_RESPONSE_SD * half:
         return (
             "most responses are near both ends of target_bounds, and errors far from normal. For answers of "
@@ -390,13 +396,12 @@ def class_below_noise(released, draws, n_samples):
 
     Parameters
     ----------
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
     n_samples : int
         As planned for. Of less than one row nothing is hidden.
     """
-    low, _, high = released.get("rarest_class", (1.0, 1.0, 1.0))
+    low, _, high = released.rarest_class or (1.0, 1.0, 1.0)
     is_rare = 1.0 / n_samples < high < _RARE_CLASS / max(draws.shape[1], 2)
     if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _LARGEST_SHARE_RATIO * low:
         return ()
@@ -431,7 +436,7 @@ def rare_events(draws, model):
 
 def counts_at_max(released, model):
     """A tuple with a warning if nearly all counts are at the largest one, else an empty one."""
-    share = released.get("share_of_largest", 0.0)
+    share = released.share_of_largest or 0.0
     if share < _LARGEST_SHARE_AT_MAX:
         return ()
     return (
@@ -497,7 +502,7 @@ def clipped(released, model, plan):
     Rows that have this norm on purpose cannot be told from rows that are cut to it, unless a column is
     binary. Nothing is said of a norm that was chosen privately.
     """
-    share = released.get("share_of_norm", 0.0)
+    share = released.share_of_norm or 0.0
     if plan.bound_release is not None or share < LARGEST_TRACE_SHARE:
         return ()
     return (
@@ -517,10 +522,9 @@ def single_direction(released):
 
     Parameters
     ----------
-    released : mapping
-        What the sampler released besides the draws.
+    released : Diagnostics
     """
-    share = released.get("share_of_a_direction", 0.0)
+    share = released.share_of_a_direction or 0.0
     if share < _LARGEST_DIRECTION_SHARE:
         return ()
     return (
@@ -531,15 +535,13 @@ def single_direction(released):
     )
 
 
-# Effective sample sizes of chains, and named draws for ArviZ.
+# Effective sample sizes of chains.
 #
 #     ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
 #
 # Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and
 # Bürkner, "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence
-# of MCMC", Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single
-# chain. The one chain of a fit is therefore presented as two halves, of which ArviZ compares the
-# quarters.
+# of MCMC", Bayesian Analysis 2021).
 
 
 # ArviZ has no diagnostics for shorter chains.
@@ -610,67 +612,3 @@ def low_ess_warnings(draws, plan):
         f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
         f"{plan.n_steps:,}{other}.",
     )
-
-
-def to_arviz(variables, coords, plan, *, split=True):
-    """Named draws in ArviZ's container.
-
-    Parameters
-    ----------
-    variables : dict of {str: (ndarray of shape (n_draws, ...), tuple of str)}
-        Draws along a chain, and the names of the dimensions after the first.
-    coords : dict of {str: array-like}
-        Coordinates of these dimensions.
-    plan : Plan
-        The plan of the fit; its numbers become attributes.
-    split : bool, default=True
-        Whether to present the halves as two chains if there are at least 8 draws.
-
-    Returns
-    -------
-    data : arviz.InferenceData or xarray.DataTree
-        Draws in the group ``posterior``; a DataTree since ArviZ 1.
-
-    Raises
-    ------
-    ImportError
-        If ArviZ is not installed.
-    ValueError
-        If there are fewer than 4 draws.
-    """
-    try:
-        import arviz
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz requires ArviZ, which is part of the extra 'diagnostics': "
-            'pip install "skdpbayes[diagnostics]"'
-        ) from error
-    n_draws = min(len(draws) for draws, _ in variables.values())
-    if n_draws < LEAST_DRAWS:
-        raise ValueError(
-            f"diagnostics of a chain require at least {LEAST_DRAWS} draws, and this fit released "
-            f"{n_draws}: use posterior_samples_ directly, or fit with a larger n_draws."
-        )
-    n_chains = 2 if split and n_draws >= 2 * LEAST_DRAWS else 1
-    posterior = {name: _cut(draws, n_chains) for name, (draws, _) in variables.items()}
-    names = {name: list(dims) for name, (_, dims) in variables.items()}
-    if int(arviz.__version__.partition(".")[0]) >= 1:
-        data = arviz.from_dict({"posterior": posterior}, coords=coords, dims=names)
-    else:
-        data = arviz.from_dict(posterior=posterior, coords=coords, dims=names)
-    data["posterior"].attrs.update(
-        inference_library="skdpbayes",
-        sampler=plan.name,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        neighboring_relation=plan.requested_budget.neighboring_relation,
-        temperature=plan.temperature,
-        n_steps=plan.n_steps,
-    )
-    return data
-
-
-def _cut(draws, n_chains):
-    # An odd draw is dropped at the beginning, where the chain may not have converged.
-    kept = draws[len(draws) % n_chains :].copy()
-    return kept.reshape(n_chains, -1, *draws.shape[1:])

@@ -26,8 +26,8 @@ from .._errors import reraise_if_safe, sanitize_errors, suppress_fp_warnings, to
 from .._typing import MatrixLike, RandomStateLike
 from ..models.families.normal import ErrorLaw, error_law
 from ..models.rows import clip_rows, scale_rows
-from .base import PrivatePosterior, check_number_of_draws, generator_of
-from .summaries import warn_unless_calibrated
+from .base import PrivatePosterior
+from .posterior import check_number_of_draws, generator_of
 
 # Quantiles of mixtures of a law over draws, of many rows at once.
 #
@@ -144,8 +144,6 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
     _score: Callable[..., float]
     fit_intercept: bool
     posterior_samples_: np.ndarray
-    # Whether responses are whole numbers.
-    _reads_counts = False
 
     def _facts(self):
         yield from super()._facts()
@@ -275,9 +273,9 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
         return self._between(X, level)
 
     def _between(self, X, level, exposure=None):
-        check_is_fitted(self)
+        posterior = self._posterior
         check_level(level)
-        warn_unless_calibrated(self)
+        posterior.warn_unless_calibrated()
         law, noise = self._law, self._noise()
 
         def ends(logits):

@@ -1,4 +1,4 @@
-"""Posterior intervals of coefficients, and tables that summarise them.
+"""Tables of what draws say of parameters: moments, intervals, and probabilities of signs.
 
 Everything here is post-processing of what was released.
 """
@@ -8,62 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from .._arguments import check_level
-from ..privacy.deferred_warnings import warn
-
-# Posterior intervals from draws, and a table of them.
-#
-#     interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
-#     widening  = 1 - (deviation without privacy) / (deviation of the draws)
-#
-# Everything here is post-processing of what was released.
-
-
-# Number of draws that intervals are computed from, if new ones are free.
-_INTERVAL_DRAWS = 400
-
-
-def interval_ends(estimator, level, draws):
-    """The ends of posterior intervals, along a last axis of length 2.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        Fitted.
-    level : float
-        In (0, 1).
-    draws : ndarray or tuple of ndarray
-        All of its draws.
-
-    Returns
-    -------
-    ends : ndarray or list of ndarray
-    """
-    check_level(level)
-    warn_unless_calibrated(estimator)
-    draws = enough_draws(estimator, draws)
-    quantiles = [(1 - level) / 2, (1 + level) / 2]
-    if isinstance(draws, tuple):
-        return [np.moveaxis(np.quantile(part, quantiles, axis=0), 0, -1) for part in draws]
-    return np.moveaxis(np.quantile(draws, quantiles, axis=0), 0, -1)
-
-
-def enough_draws(estimator, draws=None):
-    """The draws of a fitted estimator, or new ones if there are few and new ones are free."""
-    if estimator.plan_.n_draws < _INTERVAL_DRAWS and "posterior" in estimator.released_:
-        return estimator.sample_posterior(_INTERVAL_DRAWS, random_state=0)
-    return estimator.posterior_samples_ if draws is None else draws
-
-
-def warn_unless_calibrated(estimator):
-    """Warn if a fitted estimator's draws are not a calibrated posterior."""
-    if not (plan := estimator.plan_).is_calibrated:
-        calibrated = plan.sampler.calibrated_names(plan.bounds.family)
-        named = calibrated.replace(", ", " or sampler=")
-        of_others = f" sampler={named} gives calibrated draws." if calibrated else ""
-        warn(
-            f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
-            f"coverage of intervals may be below or above their level.{of_others}"
-        )
 
 
 def interval_table(draws, interval, without, index, level):

@@ -151,7 +151,8 @@ class PosteriorDisplay:
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         model = named_model(estimator)
-        variables, coords = model._posterior_variables()
+        posterior = model._posterior
+        variables, coords = posterior.variables(), posterior.coords()
         coords = {**coords, "feature": coefficient_columns(feature_names, coords)}
         if not intercept:
             variables = {name: pair for name, pair in variables.items() if "feature" in pair[1]}

@@ -29,11 +29,11 @@ from .._errors import (
     suppress_fp_warnings,
     to_native,
 )
+from .._estimator.regressor import PrivateRegressor
 from .._estimator.summaries import (
     append_intercept,
     median_table,
     required_pandas,
-    warn_unless_calibrated,
     with_notes,
 )
 from .._typing import MatrixLike, RandomStateLike
@@ -132,7 +132,7 @@ def average_marginal_effects(
     """
     check_level(level)
     model = linear_model_of(estimator)
-    warn_unless_calibrated(model)
+    model._posterior.warn_unless_calibrated()
     draws = draws_of(model, n_draws, random_state)
     refuse_columns_in_other_order(X_public=X_public, row_weights=row_weights)
     frame = public_frame(X_public, estimator)
@@ -172,7 +172,7 @@ def responses(model, draws, design):
     means : ndarray of shape (n_rows, n_draws, n_blocks)
     """
     logits = np.stack([design @ block.T for block in draws.transpose(1, 0, 2)], axis=2)
-    if not hasattr(model, "classes_"):
+    if isinstance(model, PrivateRegressor):
         return model._law.prediction(model._clip_logits(logits))
     return expit(logits) if logits.shape[2] == 1 else softmax(logits, axis=2)
 
@@ -387,7 +387,7 @@ def to_marginaleffects(
     longer has. `average_marginal_effects` compares them with either.
     """
     model = linear_model_of(estimator)
-    warn_unless_calibrated(model)
+    model._posterior.warn_unless_calibrated()
     kind = _posterior_model()
     draws = draws_of(model, n_draws, random_state)
     frame = public_frame(X_public, estimator)

@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from .._estimator.base import PrivatePosterior
 from ..pipeline._steps import fitted_tree, names_behind
 from ..preprocessing import (
     BoundedScaler,
@@ -337,7 +338,7 @@ def _names_before(node):
 def follow(node, before):
     """The `Affine` behind a fitted step; of a model, before it."""
     step, name = node.estimator, node.name
-    if node.kind == "word" or hasattr(step, "_posterior_variables"):
+    if node.kind == "word" or isinstance(step, PrivatePosterior):
         return before
     if isinstance(step, FrozenEstimator):
         return follow(fitted_tree(step.estimator, name=name), before)

@@ -17,18 +17,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level, is_number
+from .._estimator.base import PrivatePosterior
 from .._estimator.model_checks import NotedColumn, interval_notes
 from .._estimator.summaries import (
     append_intercept,
     coefficient_index,
-    enough_draws,
     median_table,
     required_pandas,
     statement_table,
-    warn_unless_calibrated,
     with_notes,
 )
 from .._typing import Label, RandomStateLike
+from ..linear_model._base import LinearPosterior
 from ..pipeline._steps import fitted_tree, names_of_last
 from ._raw import affine_of, raw_draws, with_references, without_doubt
 
@@ -170,7 +170,7 @@ def named_model(estimator: Any) -> Any:
     if tree.kind == "pipeline":
         check_is_fitted(estimator)
         model, names = tree.last.estimator, names_of_last(tree)
-    if not hasattr(model, "_posterior_variables"):
+    if not isinstance(model, PrivatePosterior):
         raise TypeError(
             f"{type(model).__name__} has no private posterior: pass an estimator of skdpbayes, or "
             "a pipeline that ends in one."
@@ -185,7 +185,7 @@ def named_model(estimator: Any) -> Any:
 def linear_model_of(estimator):
     """`named_model`; raises a TypeError unless it has coefficients."""
     model = named_model(estimator)
-    if not hasattr(model, "coef_"):
+    if not isinstance(model, LinearPosterior):
         raise TypeError(
             f"{type(model).__name__} has no coefficients: pass DPBayesianLogisticRegression, "
             "DPBayesianRidge or DPBayesianPoissonRegressor, or a pipeline that ends in one."
@@ -196,7 +196,7 @@ def linear_model_of(estimator):
 def draws_of(model, n_draws, random_state):
     """Draws of a model, new ones if there are few and new ones are free."""
     if n_draws is None:
-        return enough_draws(model)
+        return model._posterior.enough()
     return model.sample_posterior(n_draws, random_state)
 
 
@@ -213,7 +213,7 @@ class Blocks(NamedTuple):
 def draw_blocks(estimator, n_draws, random_state, raw, reference_levels=None):
     """The `Blocks` of a fitted estimator or pipeline with coefficients."""
     model = linear_model_of(estimator)
-    warn_unless_calibrated(model)
+    model._posterior.warn_unless_calibrated()
     draws = draws_of(model, n_draws, random_state)
     names = [str(name) for name in model._column_names()]
     if reference_levels is not None:
@@ -247,7 +247,7 @@ def notes_of(estimator, raw):
             columns.append(NotedColumn(affine.names[j], 1.0 / abs(row[j])))
         else:
             columns.append(NotedColumn(name))
-    return interval_notes(model.plan_, model.released_, columns)
+    return interval_notes(model.plan_, model._diagnostics, columns)
 
 
 def coefficient_draws(
@@ -774,7 +774,7 @@ def rate_ratios(
     >>> bool(2.4 < rate_ratios(model).loc["age", "median"] < 3.0)
     True
     """
-    if not getattr(linear_model_of(estimator), "_reads_counts", False):
+    if not linear_model_of(estimator)._reads_counts:
         raise TypeError("rates are of counts: of classes take odds_ratios.")
     _, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels

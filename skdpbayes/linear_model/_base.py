@@ -24,22 +24,12 @@ from .._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosterior
 from .._estimator.fit import fit_posterior
 from .._estimator.model_checks import (
     NotedColumn,
-    chain_diagnostics,
     interval_notes,
     low_ess_warnings,
     model_checks,
 )
-from .._estimator.summaries import (
-    append_intercept,
-    coefficient_index,
-    enough_draws,
-    interval_ends,
-    interval_table,
-    required_pandas,
-    statement_table,
-    warn_unless_calibrated,
-    with_notes,
-)
+from .._estimator.posterior import CoefficientPosterior
+from .._estimator.summaries import required_pandas, with_notes
 from .._typing import MatrixLike
 from ..models.linear import LinearModel
 from ..privacy.deferred_warnings import warn, warns_last
@@ -245,19 +235,20 @@ class LinearPosterior(PrivatePosterior):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        return self._fit(X, y, sample_weight, groups, client)
+        self._fit(X, y, sample_weight, groups, client)
+        return self
 
     def _fit(self, X, y, sample_weight, groups, client, **options):
-        """Do what `fit` does; ``options`` are for `read_table`."""
+        """Do what `fit` does, and return `Diagnostics`; ``options`` are for `read_table`."""
         largest = None if sample_weight is None else float(self.max_sample_weight)
 
         def model_of(table):
             return self._model(table.n_features, *table.sizes, max_sample_weight=largest)
 
         reading = self._read(X, y, sample_weight, groups, client, **options)
-        model, draws, classes = fit_posterior(self, reading, model_of)
+        model, draws, classes, diagnostics = fit_posterior(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
-        warnings += model_checks(draws, model, self.plan_, self.released_, self._column_names())
+        warnings += model_checks(draws, model, self.plan_, diagnostics, self._column_names())
         for text in warnings:
             warn(text, ConvergenceWarning)
         self.data_norm_ = model.norm
@@ -270,7 +261,7 @@ class LinearPosterior(PrivatePosterior):
         else:
             self.classes_ = classes
         self.coef_, self.intercept_ = coefficients, intercept
-        return self
+        return diagnostics
 
     # From the draws
 
@@ -317,8 +308,7 @@ class LinearPosterior(PrivatePosterior):
         >>> clf.posterior_interval(0.9).shape
         (1, 5, 2)
         """
-        check_is_fitted(self)
-        return interval_ends(self, level, self.posterior_samples_)
+        return self._posterior.interval(level)
 
     def summary(self, level: float = 0.9) -> pd.DataFrame:
         """Table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
@@ -359,13 +349,7 @@ class LinearPosterior(PrivatePosterior):
         ['x0', 'x1', 'x2', 'x3', 'intercept']
         """
         required_pandas()
-        interval = self.posterior_interval(level)
-        draws = self.posterior_samples_
-        without = self._deviations_without_privacy(draws.std(axis=0))
-        flat = draws.reshape(len(draws), -1)
-        index = self._coefficient_index()
-        table = interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
-        return with_notes(table, self.interval_notes())
+        return with_notes(self._posterior.summary(level), self.interval_notes())
 
     def diagnostics(self) -> pd.DataFrame:
         """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
@@ -394,12 +378,8 @@ class LinearPosterior(PrivatePosterior):
         >>> bool((table["r_hat"] < 1.2).all()), bool((table["effective_sample_size"] > 40).all())
         (True, True)
         """
-        pd = required_pandas()
-        draws = self.posterior_samples_.reshape(len(self.posterior_samples_), -1)
-        names = ("r_hat", "effective_sample_size")
-        columns = {name: self.released_[name] for name in names if name in self.released_}
-        columns = columns or dict(zip(names, chain_diagnostics(draws), strict=True))
-        return pd.DataFrame(columns, index=self._coefficient_index())
+        required_pandas()
+        return self._posterior.mixing()
 
     def coef_table(self, level: float = 0.9) -> pd.DataFrame:
         """Table of the coefficients to publish: means, deviations, intervals, and how sure their signs are.
@@ -443,13 +423,7 @@ class LinearPosterior(PrivatePosterior):
         >>> list(clf.coef_table().columns)
         ['mean', 'sd', '5%', '95%', 'P(> 0)']
         """
-        check_is_fitted(self)
-        required_pandas()
-        warn_unless_calibrated(self)
-        draws = enough_draws(self)
-        flat = draws.reshape(len(draws), -1)
-        table = statement_table(flat, self._coefficient_index(), level)
-        return with_notes(table, self.interval_notes())
+        return with_notes(self._posterior.statements(level), self.interval_notes())
 
     def interval_notes(self) -> tuple[str, ...]:
         """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
@@ -476,38 +450,16 @@ class LinearPosterior(PrivatePosterior):
         """
         check_is_fitted(self)
         columns = [NotedColumn(str(name)) for name in self._column_names()]
-        return interval_notes(self.plan_, self.released_, columns)
+        return interval_notes(self.plan_, self._diagnostics, columns)
 
-    def _coefficient_index(self):
-        """An index with one entry for each coefficient, by class with more than two."""
-        names = append_intercept(self._column_names(), self.posterior_samples_.shape[2])
-        labels = self._posterior_variables()[1].get("class", ())
-        return coefficient_index(names, labels if len(labels) > 1 else None)
-
-    def _deviations_without_privacy(self, deviations):
-        """Estimate the deviations without privacy from what was released; nan if that is not possible."""
-        if not self.plan_.budget.is_private:
-            return deviations
-        posterior = self.released_.get("posterior")
-        if posterior is None:
-            return np.full_like(deviations, np.nan)
-        return (
-            posterior.deviations_without_privacy().reshape(deviations.shape)
-            * self.released_["coordinate_scale"]
+    @property
+    def _posterior(self):
+        check_is_fitted(self)
+        return CoefficientPosterior(
+            self.posterior_samples_,
+            self.plan_,
+            self.released_,
+            self._column_names(),
+            self._origin(),
+            classes=getattr(self, "classes_", None),
         )
-
-    def _posterior_variables(self):
-        """({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        coords = {"feature": self._column_names()}
-        blocks: tuple[str, ...] = ()
-        if hasattr(self, "classes_"):
-            # With two classes there is one block, for the second class.
-            coords, blocks = {"class": self.classes_[-draws.shape[1] :], **coords}, ("class",)
-        else:
-            draws = draws[:, 0]
-        dims: tuple[str, ...] = (*blocks, "feature")
-        variables = {"coef": (draws[..., :n_features], dims)}
-        if draws.shape[-1] > n_features:
-            variables["intercept"] = (draws[..., -1], blocks)
-        return variables, coords

@@ -231,9 +231,10 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         tags.target_tags.positive_only = True
         return tags
 
-    @property
-    def _sides_to_learn(self):
-        return ("high",) if self.max_count == "auto" else ()
+    def _bounds_to_learn(self):
+        sides = ("high",) if self.max_count == "auto" else ()
+        learns = super()._bounds_to_learn()
+        return learns._replace(sides=sides, at_responses=self._with_drawn_bounds)
 
     def _fact_of_responses(self):
         value, source = resolve_source(self.max_count, None, getattr(self, "max_count_", None))
@@ -241,10 +242,12 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
 
     def _noise(self) -> Any:
         """The `CountLaw`, or None for Poisson's."""
-        return self.released_.get("law")
+        return self._diagnostics.law
 
     def _clip_logits(self, logits):
-        exposure = self.released_.get("typical_exposure", None if self._is_exposed else 1.0)
+        exposure = self._diagnostics.typical_exposure
+        if exposure is None and not self._is_exposed:
+            exposure = 1.0
         if exposure is None:  # A chain does not learn how long rows were exposed.
             return logits
         return np.minimum(logits, math.log(_REACH * self.max_count_ / exposure))
@@ -292,9 +295,9 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        self._fit(X, y, sample_weight, groups, client, exposure=exposure)
+        diagnostics = self._fit(X, y, sample_weight, groups, client, exposure=exposure)
         self._is_exposed = exposure is not None
-        self.dispersion_ = float(self.released_.get("dispersion", 1.0))
+        self.dispersion_ = float(diagnostics.dispersion or 1.0)
         self.max_count_ = self._law.max_count
         self.target_bounds_ = 0.0, self.max_count_
         return self

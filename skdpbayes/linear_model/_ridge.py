@@ -80,7 +80,8 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. None learns it, at no cost.
+        Prior standard deviation of the coefficients. None learns it, at no cost; "clipped_residuals" then
+        expects responses to vary by about a third of half the distance of their bounds.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept around the middle of the bounds. With None
         "clipped_residuals" learns it, around ``prior_scale`` or, without it, half the distance of the
@@ -230,18 +231,23 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         self.verbose = verbose
 
     @property
-    def _sides_to_learn(self):
-        return ("low", "high") if isinstance(self.target_bounds, str) else ()
+    def _learns_target_bounds(self):
+        return isinstance(self.target_bounds, str)
+
+    def _bounds_to_learn(self):
+        sides = ("low", "high") if self._learns_target_bounds else ()
+        learns = super()._bounds_to_learn()
+        return learns._replace(sides=sides, at_responses=self._with_drawn_bounds)
 
     def _fact_of_responses(self):
-        learnt = isinstance(self.target_bounds, str)
+        learnt = self._learns_target_bounds
         used = getattr(self, "target_bounds_", None) if learnt else self.target_bounds
         return Disclosure("range of responses", as_json(used), "learnt" if learnt else "declared")
 
     def _family(self):
-        if isinstance(self.target_bounds, str):  # Until they are released.
+        if self._learns_target_bounds:  # Until they are released.
             return self._family_with_bounds(-1.0, 1.0)
-        bounds = self.target_bounds
+        bounds: Any = self.target_bounds
         if len(bounds) != 2 or not all(map(is_number, bounds)) or not bounds[0] < bounds[1]:
             raise ValueError(
                 f"target_bounds must be two numbers (low, high), the lower first, or 'auto', got {bounds!r}."
@@ -284,7 +290,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         return replace(model, family=self._family_with_bounds(middle - half, middle + half))
 
     def _noise(self) -> Any:
-        return ErrorLaw(self.noise_samples_, self.released_.get("error_skewness", 0.0))
+        return ErrorLaw(self.noise_samples_, self._diagnostics.error_skewness or 0.0)
 
     @warns_last
     def fit(
@@ -316,19 +322,21 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        self._fit(X, y, sample_weight, groups, client)
-        given = np.full(len(self.posterior_samples_), self.noise_scale, dtype=float)
-        self.noise_samples_ = self.released_.get("noise_deviations", given)
+        diagnostics = self._fit(X, y, sample_weight, groups, client)
+        self.noise_samples_ = diagnostics.noise_deviations
+        if self.noise_samples_ is None:
+            shape = len(self.posterior_samples_)
+            self.noise_samples_ = np.full(shape, self.noise_scale, dtype=float)
         self.target_bounds_ = self._law.low, self._law.high
         self._public_bounds = None
-        if not isinstance(self.target_bounds, str):
+        if not self._learns_target_bounds:
             low, high = map(float, self.target_bounds)
             self._public_bounds = low, high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
         self.alpha_ = float(np.median(self.noise_samples_) ** -2.0)
-        self.lambda_ = self._prior_precision(coefficients)
-        if isinstance(self.target_bounds, str):
+        self.lambda_ = self._prior_precision(coefficients, diagnostics.prior_scale)
+        if self._learns_target_bounds:
             self._warn_of_far_bounds(coefficients)
         return self
 
@@ -347,12 +355,12 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
                 ConvergenceWarning,
             )
 
-    def _prior_precision(self, coefficients):
+    def _prior_precision(self, coefficients, scales):
         """The mean of the prior's precision, as released, given, or given the coefficients."""
         if self.prior_scale is not None:
             return float(self.prior_scale) ** -2
-        if "prior_scale" in self.released_:
-            return float(np.mean(self.released_["prior_scale"] ** -2.0))
+        if scales is not None:
+            return float(np.mean(scales**-2.0))
         return float(np.mean(1.0 / np.mean(coefficients**2, axis=1)))
 
     @by_blocks

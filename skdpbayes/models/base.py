@@ -414,6 +414,11 @@ class TargetBounds(NamedTuple):
     learns_scales: tuple[bool, bool] = (False, False)
 
     @property
+    def has_unknown_error_sd(self) -> bool:
+        """Whether responses have a noise deviation that is not given, so that it has to be learnt."""
+        return self.family is not None and self.family.has_unknown_error_sd
+
+    @property
     def block_length(self) -> int:
         """Number of parameters in a block."""
         return self.n_parameters // self.n_blocks

@@ -5,7 +5,7 @@
 with logistic ``p_i = 1 / (1 + exp(-theta z_i))`` and, beside ``g``, ``f_i = w_i p_i (1 - p_i)``. A few rows
 at a time stay in the innermost cache. Of ``M`` only squares of 8 x 8 entries on the diagonal and above it are
 summed, each in eight registers of eight numbers: matrices of so few columns are too small for the routines
-of BLAS.
+of BLAS. Of sparse rows only the products of two entries other than 0 are.
 """
 
 import math
@@ -33,8 +33,8 @@ def moment(rows, factors, scale=None, constant=0.0):
 
     Parameters
     ----------
-    rows : ndarray of shape (n, n_features)
-        ``x``, C-contiguous, in single or double precision.
+    rows : {ndarray, CSR array} of shape (n, n_features)
+        ``x``, C-contiguous, in single or double precision; without duplicates and columns in order if sparse.
     factors : ndarray of shape (n,)
         ``f``.
     scale : ndarray of shape (n,) or None, default=None
@@ -46,11 +46,11 @@ def moment(rows, factors, scale=None, constant=0.0):
     -------
     moment : ndarray of shape (length, length)
     """
-    scale, nothing = np.ones(len(rows)) if scale is None else scale, np.empty(0)
+    scale, nothing = np.ones(rows.shape[0]) if scale is None else scale, np.empty(0)
     return logistic_sums(rows, scale, constant, nothing, nothing, factors, True)[1]
 
 
-def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
+def logistic_sums(rows, scale, constant, theta, centres, weights, curvature, transform=None):
     """``g`` and, if wanted, ``M``.
 
     Parameters
@@ -62,13 +62,19 @@ def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
     centres, weights : ndarray of shape (n,)
         ``c`` and ``w``.
     curvature : bool
+    transform : ndarray of shape (length, length) or None, default=None
+        ``W`` of ``M``, that of ``W^T z``; None is 1.
     """
     length = rows.shape[1] + (constant > 0.0)
-    width = -(-length // _TILE) * _TILE
+    is_dense, width = isinstance(rows, np.ndarray), -(-length // _TILE) * _TILE
+    add, parts = (_add_sums, (rows,)) if is_dense else (_add_sparse, _parts(rows))
     gradient, matrix = np.zeros(width), np.zeros((width, width) if curvature else (0, 0))
+    moves = np.zeros((0, 0) if transform is None or not curvature else (width, width))
+    if moves.size:
+        moves[:length, :length] = transform
     # Of one kind each, so that there is one function to compile for a kind of rows.
-    arrays = map(read_only, (rows, scale, theta, centres, weights))
-    _add_sums(*arrays, float(constant), gradient, matrix)
+    arrays = map(read_only, (*parts, scale, theta, centres, weights, moves))
+    add(*arrays, float(constant), length, gradient, matrix)
     return gradient[:length], matrix[:length, :length] if curvature else None
 
 
@@ -76,8 +82,26 @@ def squared_lengths(rows, scale, constant, transform):
     """``|W^T z_i|^2``, of shape (n,)."""
     squares = np.empty(scale.size)
     transform = np.ascontiguousarray(transform)
-    _square_lengths(*map(read_only, (rows, scale, transform)), float(constant), squares)
+    is_dense = isinstance(rows, np.ndarray)
+    write, parts = (_square_lengths, (rows,)) if is_dense else (_square_sparse, _parts(rows))
+    write(*map(read_only, (*parts, scale, transform)), float(constant), squares)
     return squares
+
+
+def _parts(rows):
+    return rows.data, rows.indices, rows.indptr
+
+
+def without_zeros(rows):
+    """Values, columns and starts of the rows of an array as a CSR array has them."""
+    starts = np.zeros(len(rows) + 1, np.int64)
+    _count_entries(read_only(rows), starts)
+    starts = np.cumsum(starts)
+    # SciPy copies column numbers at every use if these are of another type.
+    starts = starts.astype(np.int32 if starts[-1] < 2**31 else np.int64)
+    values, columns = np.empty(starts[-1], rows.dtype), np.empty(starts[-1], np.int32)
+    _write_entries(read_only(rows), starts, values, columns)
+    return values, columns, starts
 
 
 @intrinsic
@@ -135,10 +159,31 @@ def _write_scaled(rows, scale, constant, first, out):
             out[k, n_features] = constant
 
 
+@compilable
+def _add_squares(rows, factors, left_block, size, matrix):
+    """Add ``sum_k f_k z_k z_k^T`` of some rows to a matrix, on its diagonal and above."""
+    width = matrix.shape[0]
+    for k in range(size):
+        for j in range(width):
+            left_block[k, j] = rows[k, j] * factors[k]
+    for i in range(0, width, _TILE):
+        for j in range(i, width, _TILE):
+            # numba gives the context.
+            _add_tile(left_block, rows, size, i, j, matrix)  # type: ignore[call-arg]
+
+
+@compilable
+def _mirror(matrix):
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            matrix[i, j] = matrix[j, i]
+
+
 @compiled(fastmath={"reassoc", "contract"})
-def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
-    n, width, length = rows.shape[0], gradient.size, theta.size
+def _add_sums(rows, scale, theta, centres, weights, transform, constant, length, gradient, matrix):
+    n, width = rows.shape[0], gradient.size
     left_block, right = np.zeros((_ROWS, width)), np.zeros((_ROWS, width))
+    moved = np.zeros((_ROWS, transform.shape[1]))
     factors, residuals = np.zeros(_ROWS), np.zeros(_ROWS)
     for first in range(0, n, _ROWS):
         size = min(_ROWS, n - first)
@@ -146,7 +191,7 @@ def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
         residuals[size:] = 0.0
         for k in range(size):
             factors[k] = weights[first + k]
-        if length:
+        if theta.size:
             for k in range(size):
                 logit = 0.0
                 for j in range(length):
@@ -164,18 +209,12 @@ def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
                         + residuals[k + 2] * right[k + 2, j]
                         + residuals[k + 3] * right[k + 3, j]
                     )
-        if matrix.size:
-            for k in range(size):
-                for j in range(width):
-                    left_block[k, j] = right[k, j] * factors[k]
-        if matrix.size:
-            for i in range(0, width, _TILE):
-                for j in range(i, width, _TILE):
-                    # numba gives the context.
-                    _add_tile(left_block, right, size, i, j, matrix)  # type: ignore[call-arg]
-    for i in range(matrix.shape[0]):
-        for j in range(i):
-            matrix[i, j] = matrix[j, i]
+        if transform.size:
+            np.dot(right, transform, moved)
+            _add_squares(moved, factors, left_block, size, matrix)
+        elif matrix.size:
+            _add_squares(right, factors, left_block, size, matrix)
+    _mirror(matrix)
 
 
 @compiled
@@ -190,6 +229,94 @@ def _square_lengths(rows, scale, transform, constant, squares):
             for j in range(length):
                 total += moved[k, j] ** 2
             squares[first + k] = total
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def _add_sparse(
+    values,
+    columns,
+    starts,
+    scale,
+    theta,
+    centres,
+    weights,
+    transform,
+    constant,
+    length,
+    gradient,
+    matrix,
+):
+    entries, places = np.empty(length), np.empty(length, np.int64)
+    moved, factors = np.zeros((_ROWS, transform.shape[1])), np.empty(_ROWS)
+    left_block = np.zeros((_ROWS, transform.shape[1]))
+    for i in range(scale.size):
+        size = 0
+        for k in range(starts[i], starts[i + 1]):
+            entries[size], places[size] = values[k] * scale[i], columns[k]
+            size += 1
+        if constant > 0.0:
+            entries[size], places[size] = constant, length - 1
+            size += 1
+        factor = weights[i]
+        if theta.size:
+            logit = 0.0
+            for a in range(size):
+                logit += entries[a] * theta[places[a]]
+            p = 1.0 / (1.0 + math.exp(-logit))
+            residual = factor * (p - centres[i])
+            factor *= p * (1.0 - p)
+            for a in range(size):
+                gradient[places[a]] += residual * entries[a]
+        if transform.size:
+            row = i % _ROWS
+            factors[row], out = factor, moved[row]
+            out[:] = 0.0
+            for a in range(size):
+                entry, of_column = entries[a], transform[places[a]]
+                for j in range(out.size):
+                    out[j] += entry * of_column[j]
+            if row == _ROWS - 1 or i == scale.size - 1:
+                _add_squares(moved, factors, left_block, row + 1, matrix)
+        elif matrix.size:
+            for a in range(size):
+                weighted = factor * entries[a]
+                for b in range(a, size):
+                    matrix[places[a], places[b]] += weighted * entries[b]
+    _mirror(matrix)
+
+
+@compiled
+def _square_sparse(values, columns, starts, scale, transform, constant, squares):
+    length = transform.shape[0]
+    moved = np.empty(transform.shape[1])
+    for i in range(scale.size):
+        for j in range(moved.size):
+            moved[j] = constant * transform[length - 1, j] if constant > 0.0 else 0.0
+        for k in range(starts[i], starts[i + 1]):
+            entry, row = values[k] * scale[i], transform[columns[k]]
+            for j in range(moved.size):
+                moved[j] += entry * row[j]
+        total = 0.0
+        for j in range(moved.size):
+            total += moved[j] ** 2
+        squares[i] = total
+
+
+@compiled
+def _count_entries(rows, starts):
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            starts[i + 1] += rows[i, j] != 0.0
+
+
+@compiled
+def _write_entries(rows, starts, values, columns):
+    for i in range(rows.shape[0]):
+        k = starts[i]
+        for j in range(rows.shape[1]):
+            if rows[i, j] != 0.0:
+                values[k], columns[k] = rows[i, j], j
+                k += 1
 
 
 # exp(x) and differences of log(1 + exp(x)) in plain arithmetic, so that loops over rows are

@@ -427,7 +427,7 @@ def map_chunks(function, n_rows, n_chunks, n_entries):
     n_entries : int
         How large the table is.
     """
-    ends = [n_rows * k // n_chunks for k in range(n_chunks + 1)]
+    ends = (n_rows * np.arange(n_chunks + 1) // n_chunks).tolist()
     waiting, results = deque(range(n_chunks)), {}
 
     def work():

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from .._errors import suppress_fp_warnings
-from .kernels import logistic_sums, moment, squared_lengths
+from .kernels import logistic_sums, moment, squared_lengths, without_zeros
 from .rows import map_chunks, read_only
 
 # Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
@@ -42,6 +42,9 @@ _SMALLEST_BLOCK = 512
 _BLOCK_ENTRIES = 2**17
 # Most products of two entries of a row that are held at once.
 _MOST_PRODUCTS = 2**22
+# Fewest columns of an array whose zeros are worth leaving out, and the largest share of other entries.
+_LEAST_SPARSE_COLUMNS = 32
+_LARGEST_SPARSE_DENSITY = 1 / 8
 # Most chunks that are summed at once.
 _MOST_CHUNKS = 32
 
@@ -83,10 +86,10 @@ class Block:
         """Whether rows are an array."""
         return isinstance(self.rows, np.ndarray)
 
-    def logistic_sums(self, theta, centres, weights, curvature):
+    def logistic_sums(self, theta, centres, weights, curvature, transform=None):
         """The sums of `kernels.logistic_sums`, the first in one block."""
         given = self.rows, self.scale, self.constant
-        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
+        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature, transform)
         return gradient[None], matrix
 
     def logits(self, theta):
@@ -113,24 +116,11 @@ class Block:
 
     def squared_lengths(self, transform):
         """``|W^T z|^2``, of shape (n,)."""
-        if self.is_dense:
-            return squared_lengths(self.rows, self.scale, self.constant, transform)
-        moved = self.moved(transform)
-        return np.einsum("ij,ij->i", moved, moved)
+        return squared_lengths(self.rows, self.scale, self.constant, transform)
 
     def moment(self, factors):
         """``sum_i f_i z_i z_i^T``, of shape (length, length)."""
-        if self.is_dense:
-            return moment(self.rows, factors, self.scale, self.constant)
-        roots = np.sqrt(np.abs(factors))
-        return (self._times(np.copysign(roots, factors)).T @ self._times(roots)).toarray()
-
-    def _times(self, factors):
-        given = self.doubles
-        data = given.data * np.repeat(factors * self.scale, np.diff(given.indptr))
-        rows = sp.csr_array((data, given.indices, given.indptr), given.shape)
-        last = self.constant * factors[:, None]
-        return sp.hstack([rows, last], format="csr") if self.constant else rows
+        return moment(self.rows, factors, self.scale, self.constant)
 
 
 def sum_of_blocks(target, sums_over_block):
@@ -143,7 +133,8 @@ def sum_of_blocks(target, sums_over_block):
     sums_over_block : callable
         Of a slice and the `Block` of these rows.
     """
-    table, n, length = _table(target), target.scale.size, max(1, target.n_features)
+    table, n = _table(target), target.scale.size
+    length = max(1, target.n_features if isinstance(table, np.ndarray) else table.nnz // max(1, n))
     size = min(max(_BLOCK_ENTRIES // length, _SMALLEST_BLOCK), _LARGEST_BLOCK)
     n_chunks = min(_MOST_CHUNKS, max(1, -(-n // MOMENT_ROWS)))
 
@@ -159,6 +150,31 @@ def sum_of_blocks(target, sums_over_block):
     return reduce(_added, map_chunks(of_chunk, n, n_chunks, n * length))
 
 
+def compacted(target):
+    """The target with its rows as a CSR matrix, if so few entries differ from 0 that sums are faster so.
+
+    Rows are the same numbers; sums over them may be rounded otherwise.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    """
+    rows = target.values
+    if hasattr(target, "starts") or rows.shape[1] < _LEAST_SPARSE_COLUMNS:
+        return target
+    for part in (
+        rows[:_LARGEST_BLOCK],
+        rows,
+    ):  # Most tables show by a few rows that they are dense.
+        if np.count_nonzero(part) > _LARGEST_SPARSE_DENSITY * part.size:
+            return target
+    fields = dict(
+        zip(("values", "columns", "starts"), map(read_only, without_zeros(rows)), strict=True)
+    )
+    return target.family.target_classes[1](**{**target._asdict(), **fields})
+
+
 def _added(sums, more):
     return tuple(None if a is None else a + b for a, b in zip(sums, more, strict=True))
 
@@ -171,8 +187,18 @@ def _table(target):
     return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
 
 
+def _rows_of(table, part):
+    """Some of a table's rows, without a copy."""
+    if isinstance(table, np.ndarray):
+        return table[part]
+    starts = table.indptr[part.start : part.stop + 1]
+    own = slice(starts[0], starts[-1])
+    rows = table.data[own], table.indices[own], starts - starts[0]
+    return sp.csr_array(rows, shape=(starts.size - 1, table.shape[1]))
+
+
 def _block(target, table, part, buffer):
-    rows, offsets = table[part], getattr(target, "offsets", ())
+    rows, offsets = _rows_of(table, part), getattr(target, "offsets", ())
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     offsets = offsets[part] if len(offsets) else None
@@ -366,10 +392,9 @@ def _sums(target, family, weights, theta, transform, responses, curvature):
 
     def sums_over_block(part, block):
         given = None if responses is None else responses[part]
-        if transform is None or not curvature:
-            sums = family.sums_of_block(block, weights[part], theta, given, curvature)
-            if sums is not None:
-                return sums
+        sums = family.sums_of_block(block, weights[part], theta, given, curvature, transform)
+        if sums is not None:
+            return sums
         predicted = family.inverse_link(block.logits(theta))
         apart = (
             family.mean(predicted) - at_zero

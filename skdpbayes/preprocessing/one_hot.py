@@ -60,7 +60,9 @@ def categories_of(estimator, X, reset):
     cells = validate_objects(estimator, X, _refusal, reset=reset)
     categories = np.empty(cells.shape, dtype=object)
     for j, column in enumerate(cells.T):
-        categories[:, j] = np.fromiter(map(canonical, column), object, len(column))
+        # Text is its own form, and most of what is encoded.
+        forms = (cell if type(cell) is str else canonical(cell) for cell in column)
+        categories[:, j] = np.fromiter(forms, object, len(column))
     return categories
 
 

@@ -218,6 +218,23 @@ class PlannedRelease:
     persons: Any = None
     max_rows: int | None = None
     bound_release: Any = None
+    # What plans for persons ask: whether a failure is one of a person.
+    failure_is_of_persons: bool = False
+
+    @property
+    def cost_of_all_rows(self) -> PrivacyCost:
+        """The cost of a row without ``cost_of_single_row_steps``."""
+        return self.cost
+
+    @property
+    def cost_of_single_row_steps(self) -> PrivacyCost | None:
+        """The cost for a row of what reads one row of each person, None if nothing does."""
+        return None
+
+    @property
+    def mu_of_replacing(self) -> float:
+        """``mu`` of replacing a row, where ``cost`` is that of adding or removing one."""
+        return 2.0 * self.cost.mu
 
     @property
     def protects_persons(self) -> bool:

@@ -144,10 +144,7 @@ def plan_for_persons(make_plan, budget, max_rows):
     Parameters
     ----------
     make_plan : callable
-        Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
-        ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``, and
-        with ``failure_is_of_persons``, if its cost may fail; and with ``cost_of_single_row_steps`` and
-        ``cost_of_all_rows``, if some of its releases read one row of each person.
+        Takes the `Budget` of a row, and returns a `PlannedRelease` with ``changed``.
     budget : Budget
         Of persons, with the relation of the same name between rows.
     max_rows : int
@@ -168,15 +165,10 @@ def plan_for_persons(make_plan, budget, max_rows):
     def attempt(share):
         plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
         mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
-        hidden = getattr(plan, "failure_is_of_persons", False)
-        cost_and_relation = (
-            getattr(plan, "cost_of_all_rows", plan.cost),
-            budget.neighboring_relation,
-            steps,
-        )
-        cost = cost_for_persons(*cost_and_relation, mu, hidden)
-        if (single := getattr(plan, "cost_of_single_row_steps", None)) is not None:
-            cost += _cost_of_one_row(single, budget.neighboring_relation)
+        given = budget.neighboring_relation, steps, mu, plan.failure_is_of_persons
+        cost = cost_for_persons(plan.cost_of_all_rows, *given)
+        if plan.cost_of_single_row_steps is not None:
+            cost += _cost_of_one_row(plan.cost_of_single_row_steps, budget.neighboring_relation)
         return plan, cost
 
     with suppress(TooSmallBudget):
@@ -215,9 +207,7 @@ def _cost_of_one_row(cost, neighboring_relation):
 def _mu_of_replacing(plan):
     """``m``."""
     # A norm that is drawn first may lead to another plan, of which only the cost is fixed.
-    if getattr(plan, "bound_release", None) is not None:
-        return 2.0 * plan.cost.mu
-    return getattr(plan, "mu_of_replacing", 2.0 * plan.cost.mu)
+    return plan.mu_of_replacing if plan.bound_release is None else 2.0 * plan.cost.mu
 
 
 def _first_share(of_row, of_person, steps):

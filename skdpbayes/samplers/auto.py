@@ -103,7 +103,7 @@ class Auto(TemperedSampler):
             for posterior, is_for in _POSTERIORS:
                 if is_for(bounds):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
-        if getattr(bounds.family, "has_unknown_error_sd", False):
+        if bounds.has_unknown_error_sd:
             return self._for_unknown_error_sd(budget).plan(
                 bounds, n_samples, budget, n_draws=n_draws
             )

@@ -10,14 +10,14 @@ samplers and of yours.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from numbers import Integral, Real
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -147,18 +147,17 @@ def takes_family(sampler, family):
 
 def takes(sampler, bounds):
     """Whether a sampler, with its options, takes records with such bounds."""
-    family = getattr(bounds, "family", None)
     return (
         _model_of(bounds) in sampler.targets
-        and takes_family(sampler, family)
-        and (sampler.takes_weights or not _are_weighted(bounds))
+        and takes_family(sampler, bounds.family)
+        and (sampler.takes_weights or bounds.max_weight is None)
     )
 
 
 def check_taken(sampler, bounds):
     """Raise a ValueError if records have weights or unknown noise, and a sampler does not take these."""
     others = partial(samplers_with, lambda kind: takes(kind, bounds))
-    if _are_weighted(bounds) and not sampler.takes_weights:
+    if bounds.max_weight is not None and not sampler.takes_weights:
         raise ValueError(
             f"sampler={sampler.name!r}, with these options, does not support sample weights or class "
             f"weights: use one of {others()}, which do with their defaults; or omit them."
@@ -172,13 +171,9 @@ def check_taken(sampler, bounds):
 
 def _model_of(bounds):
     """The name of the model in samplers' ``targets``."""
-    if getattr(getattr(bounds, "family", None), "has_unknown_error_sd", False):
+    if bounds.has_unknown_error_sd:
         return "normal"
-    return "network" if getattr(bounds, "clipped", False) else "linear"
-
-
-def _are_weighted(bounds):
-    return getattr(bounds, "max_weight", None) is not None
+    return "network" if bounds.clipped else "linear"
 
 
 def names_of_calibrated(sampler, family):
@@ -215,6 +210,125 @@ CONSTRAINTS = {
 options = partial(dataclass, kw_only=True, eq=False, repr=False)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnostics(Mapping[str, Any]):
+    """Public numbers that were released with draws; a field is None where there is no such number.
+
+    It reads as a mapping of what there is, too.
+
+    Attributes
+    ----------
+    second_moment : ndarray of shape (length, length)
+        The noisy sum of ``z z^T`` over rows, with a constant in the last place where there is one.
+    posterior : object
+        The posterior itself, from which more can be drawn.
+    share_of_a_direction, share_of_norm : float
+        Lower bounds on the largest eigenvalue and the trace of that sum, over the largest possible trace.
+    hidden_columns, hidden_or_rare_columns, unseen_columns : ndarray of int
+        Columns that vary less than noise can show, those that may be indicators of rare events instead, and
+        those of which noise hides whether they do.
+    unseen_deviation : float
+        The least deviation of a column around 0 that would be seen; infinite if no column can have it.
+    noise_deviations : ndarray of shape (n_draws,)
+        Draws of the errors' deviation.
+    prior_scale : ndarray of shape (n_draws,)
+        Draws of the coefficients' prior scale.
+    r_hat, effective_sample_size : ndarray of shape (n_parameters,)
+        Of the chains that drew, in the order of a draw.
+    rarest_class : tuple of float
+        The 5%, 50% and 95% quantiles of the share of the rarest class.
+    hidden_directions : float
+        Noise of a second moment over its median eigenvalue.
+    asymmetry : tuple of float
+        The mean of residuals beyond that of symmetric errors, its deviation, and the errors' deviation.
+    error_skewness : float
+        Skewness of errors, that of new responses in predictions.
+    noise_of_skewed_slopes : float
+        Noise on what skewed errors change of slopes, over the errors' deviation.
+    chi2_per_dof, chi2_dof : float, int
+        Chi-squared of all releases at the mode, per degree of freedom, and the number of these.
+    law : CountLaw
+        How counts vary around their means.
+    law_discrepancy : float
+        Deviations by which a histogram of counts is off under that law.
+    unexplained_large_counts : float
+        What large counts have beyond that law, over the mean of counts.
+    hidden_share_of_large : float
+        Share of rows with ten times the rate of others that may be there unseen.
+    dispersion : float
+        Variance of counts over their mean.
+    share_of_largest : float
+        A lower bound on the share of counts that equal the largest one.
+    typical_exposure : float
+        Mean exposure of rows, if these have any.
+    acceptance_rate : float
+        Share of a random walk's proposals that were accepted.
+    n_iter : int
+        Number of updates, where a run decides when to stop.
+    row_norm : float
+        Typical norm of rows, as a part of the bound on them.
+    logit_scale : float
+        Factor of the logits of a network.
+    own : mapping of {str: object}
+        Other numbers, of a sampler of one's own.
+    """
+
+    second_moment: np.ndarray | None = None
+    posterior: Any = None
+    share_of_a_direction: float | None = None
+    share_of_norm: float | None = None
+    hidden_columns: np.ndarray | None = None
+    hidden_or_rare_columns: np.ndarray | None = None
+    unseen_columns: np.ndarray | None = None
+    unseen_deviation: float | None = None
+    noise_deviations: np.ndarray | None = None
+    prior_scale: np.ndarray | None = None
+    r_hat: np.ndarray | None = None
+    effective_sample_size: np.ndarray | None = None
+    rarest_class: tuple[float, ...] | None = None
+    hidden_directions: float | None = None
+    asymmetry: tuple[float, float, float] | None = None
+    error_skewness: float | None = None
+    noise_of_skewed_slopes: float | None = None
+    chi2_per_dof: float | None = None
+    chi2_dof: int | None = None
+    law: Any = None
+    law_discrepancy: float | None = None
+    unexplained_large_counts: float | None = None
+    hidden_share_of_large: float | None = None
+    dispersion: float | None = None
+    share_of_largest: float | None = None
+    typical_exposure: float | None = None
+    acceptance_rate: float | None = None
+    n_iter: int | None = None
+    row_norm: float | None = None
+    logit_scale: float | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, released: Mapping[str, Any]) -> Self:
+        """The record of a mapping, such as an estimator's ``released_``; other names are in ``own``."""
+        known = {k: v for k, v in released.items() if k in _DIAGNOSTIC_NAMES and v is not None}
+        return cls(**known, own={k: v for k, v in released.items() if k not in known})
+
+    def __getitem__(self, name: str) -> Any:
+        value = getattr(self, name) if name in _DIAGNOSTIC_NAMES else None
+        return self.own[name] if value is None else value
+
+    def __iter__(self) -> Iterator[str]:
+        for name in _DIAGNOSTIC_NAMES:
+            if getattr(self, name) is not None:
+                yield name
+        yield from self.own
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+# The fields that a record reads as a mapping of.
+_DIAGNOSTIC_NAMES = tuple(each.name for each in fields(Diagnostics) if each.name != "own")
+
+
 class Released(NamedTuple):
     """The releases of a run.
 
@@ -225,14 +339,14 @@ class Released(NamedTuple):
         The plan as completed during the run; its cost is unchanged.
     parameters : mapping of {str: ndarray of shape (n_parameters,)}
         Other public vectors in the units of a draw.
-    other : mapping of {str: object}
-        Other public numbers.
+    other : Diagnostics or mapping of {str: object}
+        Other public numbers; a sampler of one's own names them as it likes.
     """
 
     draws: np.ndarray
     plan: Plan
-    parameters: Mapping = MappingProxyType({})
-    other: Mapping = MappingProxyType({})
+    parameters: Mapping[str, np.ndarray] = MappingProxyType({})
+    other: Mapping[str, Any] = Diagnostics()
 
 
 class Sampler(BaseEstimator):
@@ -524,6 +638,7 @@ def run_plan(target, plan, random_state, verbose, estimator=None):
     Returns
     -------
     released : Released
+        Its ``other`` is a `Diagnostics`.
 
     Warns
     -----
@@ -562,4 +677,7 @@ def _charge_and_run(target, plan, random_state, verbose, estimator):
     }
     if any(getattr(carried_out, name) != value for name, value in reserved.items()):
         carried_out = carried_out.changed(**reserved)
-    return released._replace(plan=carried_out)
+    other = released.other
+    if not isinstance(other, Diagnostics):  # Of a sampler of one's own.
+        other = Diagnostics.of(other)
+    return released._replace(plan=carried_out, other=other)

@@ -31,6 +31,7 @@ from ..models.sums import weighted_sums
 from ..privacy.cost import PrivacyCost
 from .base import (
     CONSTRAINTS,
+    Diagnostics,
     Released,
     Sampler,
     freeze_sampler,
@@ -213,7 +214,7 @@ def run_normal(plan: Any, target: Any, generator: np.random.Generator) -> Releas
             noise.append(np.sqrt(state.noise))
             scales.append(np.sqrt(state.scale))
     prior_scales = np.array(scales) * target.prior_precision[0] ** -0.5
-    other = {"noise_deviations": np.array(noise), "prior_scale": prior_scales}
+    other = Diagnostics(noise_deviations=np.array(noise), prior_scale=prior_scales)
     return Released(np.array(draws), plan, other=other)
 
 

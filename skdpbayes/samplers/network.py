@@ -7,7 +7,7 @@ and `run_network` does all of it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..models.rows import read_only
 from ..models.single_precision import PLAIN, exponential, multiply
 from ..privacy.cost import PrivacyCost
 from ..privacy.losses import BoundedRangeDecisions
-from .base import Sampler, freeze_sampler
+from .base import Diagnostics, Sampler, freeze_sampler
 from .plan import Plan, check_public
 
 __all__ = ["NetworkSampler"]
@@ -375,5 +375,5 @@ def run_network(plan, target, generator, verbose):
         draws=released.draws * factors,
         plan=plan.changed(path=released.plan, temperature=released.plan.temperature),
         parameters={name: factors * vector for name, vector in released.parameters.items()},
-        other={**released.other, "row_norm": norm, "logit_scale": scale},
+        other=replace(Diagnostics.of(released.other), row_norm=norm, logit_scale=scale),
     )

@@ -14,6 +14,7 @@ import numpy as np
 from .._compute.gradients import count_examples
 from ..exceptions import TooLargeError
 from ..models import TargetBounds
+from ..models.families.base import NumberFamily
 from ..models.linear import LinearTarget
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
@@ -148,11 +149,6 @@ class Plan(PlannedRelease):
         return self
 
     @property
-    def mu_of_replacing(self) -> float:
-        """``mu`` of replacing a row, where ``cost`` is that of adding or removing one."""
-        return 2.0 * self.cost.mu
-
-    @property
     def is_calibrated(self) -> bool:
         """Whether draws are a posterior that knows what privacy hides; those of private chains are not."""
         return not self.budget.is_private
@@ -270,7 +266,7 @@ class Plan(PlannedRelease):
     def _intervals(self):
         """The line about intervals of a chain for counts."""
         family = self.bounds.family
-        if self.is_calibrated or not getattr(family, "whole_numbers", False):
+        if self.is_calibrated or not (isinstance(family, NumberFamily) and family.whole_numbers):
             return {}
         line = "how wide is not known beforehand, as noise tempers the draws of a chain"
         if others := self.sampler.calibrated_names(family):
@@ -544,8 +540,7 @@ def check_scales(bounds):
     """Raise a ValueError if the numbers of a target are so far apart that plans cannot be computed."""
     low, high = bounds.prior_precision
     # Noise that is learnt has the unit of responses; otherwise the unit is 1.
-    learnt = getattr(bounds.family, "has_unknown_error_sd", False)
-    unit = bounds.family.half_width if learnt else 1.0
+    unit = bounds.family.half_width if bounds.has_unknown_error_sd else 1.0
     least, most = _GRADIENT_BOUNDS
     if not least <= bounds.gradient_bound <= most:
         raise ValueError(

@@ -95,8 +95,8 @@ def keeping(make):
 
     def leaking(plan, target, likelihood_of, generator, verbose):
         result = run_sums(plan, target, likelihood_of, generator, verbose)
-        result.other["extra"] = make(np.array(target.responses), generator)
-        return result
+        extra = make(np.array(target.responses), generator)
+        return result._replace(other={**result.other, "extra": extra})
 
     return ((loop, "run", leaking),)
 
@@ -308,8 +308,8 @@ def by_mean_exposure(exposure, n_rows):
 
 def typical_of_table(plan, target, *others):
     result = run_sums(plan, target, *others)
-    result.other["typical_exposure"] = float(np.exp(target.offsets).mean())
-    return result
+    exposure = float(np.exp(target.offsets).mean())
+    return result._replace(other={**result.other, "typical_exposure": exposure})
 
 
 def histograms_twice(*args):

@@ -25,6 +25,7 @@ from skdpbayes.preprocessing import (
 )
 from skdpbayes.privacy import BoundedRangeDecisions, Budget, PrivacyCost, PrivacyLedger, units
 from skdpbayes.privacy.losses import between_persons
+from skdpbayes.privacy.planned_release import PlannedRelease
 from skdpbayes.privacy.units import cost_for_persons, plan_for_persons
 
 # The law of a draw, exactly, on all small tables of persons with up to two rows.
@@ -190,7 +191,7 @@ def test_choices_from_one_row_have_a_budget_of_persons(relation, delta):
 
 
 def test_other_releases_from_one_row_of_each_are_not_planned():
-    class APlan:
+    class APlan(PlannedRelease):
         cost = cost_of_all_rows = PrivacyCost("add_or_remove_one", mu=0.01)
         cost_of_single_row_steps = PrivacyCost("add_or_remove_one", mu=0.01)
 

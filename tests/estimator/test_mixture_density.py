@@ -42,7 +42,7 @@ def some_draws(kind, n_draws=6, n_components=3, n_features=2, seed=0):
     estimator = make(n_components, covariance_type=kind)
     estimator.n_features_in_ = n_features
     estimator._summarise(weights, means, factors)
-    estimator.released_ = {}
+    estimator.released_, estimator.plan_ = {}, None
     return estimator
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ from skdpbayes.inspection import (
 )
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
+from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.statistics import hmc
 from skdpbayes.samplers.statistics.design import hidden_columns as hidden_columns_of
 from skdpbayes.samplers.statistics.design import share_of_norm
@@ -260,7 +262,9 @@ def test_doubts_follow_from_what_is_released_and_spend_nothing():
     labels = (rng.random(3000) < expit(5.0 * rows[:, 0] - 5.0 * rows[:, 1])).astype(int)
     clf = DPBayesianLogisticRegression(1.0, prior_scale=0.5, random_state=0)
     assert told(clf, rows, labels) == ["narrow"]
-    again = model_checks(clf.posterior_samples_, clf._model(4, 2), clf.plan_, clf.released_, "abcd")
+    again = model_checks(
+        clf.posterior_samples_, clf._model(4, 2), clf.plan_, Diagnostics.of(clf.released_), "abcd"
+    )
     assert len(again) == 1 and "prior_scale=0.5" in again[0]
     plain = DPBayesianLogisticRegression(1.0, random_state=0).privacy_plan(3000, 4)
     assert clf.spent_epsilon_ == plain.epsilon
@@ -273,7 +277,7 @@ def test_directions_that_noise_hides_are_told_of_numbers():
     found = DPBayesianRidge((-4.0, 4.0), epsilon=1.0, delta=1e-5, random_state=0).fit(rows, y)
 
     def of(hidden):
-        released = {**found.released_, "hidden_directions": hidden}
+        released = Diagnostics.of({**found.released_, "hidden_directions": hidden})
         return model_checks(found.posterior_samples_, found._model(3), found.plan_, released, "abc")
 
     assert found.released_["hidden_directions"] < 1.0 and of(2.9) == ()
@@ -376,17 +380,18 @@ def test_nothing_is_said_of_a_column_where_noise_hides_kind_ones_too(rng):
 
 def test_hidden_columns_are_named_and_a_few_stand_for_many():
     draws = np.zeros((100, 1, 9))
-    released = {"hidden_columns": np.array([1, 2])}
+    released = Diagnostics(hidden_columns=np.array([1, 2]))
     (text,) = columns_below_noise(released, draws, ["age", "income", "debt"])
     assert "income, debt" in text and "age" not in text
-    (text,) = columns_below_noise({"hidden_columns": np.arange(9)}, draws, "abcdefghi")
+    (text,) = columns_below_noise(Diagnostics(hidden_columns=np.arange(9)), draws, "abcdefghi")
     assert "f and 3 more" in text
-    for nothing in ({}, {"hidden_columns": np.array([])}):
+    for nothing in (Diagnostics(), Diagnostics(hidden_columns=np.array([]))):
         assert columns_below_noise(nothing, draws, "ab") == ()
 
 
 def test_candidates_are_named_if_nothing_is_learnt_of_their_effects(rng):
-    released = {"hidden_columns": np.array([2]), "hidden_or_rare_columns": np.array([0, 1])}
+    indices = {"hidden_columns": np.array([2]), "hidden_or_rare_columns": np.array([0, 1])}
+    released = Diagnostics(**indices)
     draws = rng.normal([3.0, 0.3, 3.0], size=(400, 1, 3))
     (text,) = columns_below_noise(released, draws, ["seen", "unseen", "hidden"])
     assert "much unseen, hidden vary" in text
@@ -473,9 +478,9 @@ def test_skewed_errors_are_noted_where_intervals_allow_for_them():
         ({"asymmetry": (0.0, 0.0, 0.0), "noise_of_skewed_slopes": 0.04}, False),
     ):
         plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(20_000, 3)
-        notes = interval_notes(plan, released, map(NotedColumn, "abc"))
+        notes = interval_notes(plan, Diagnostics(**released), map(NotedColumn, "abc"))
         assert any("their mean is 0.5 above" in note for note in notes) == is_noted
-    hidden = {"asymmetry": (0.5, 0.3, 2.0), "noise_of_skewed_slopes": 0.1}
+    hidden = Diagnostics(asymmetry=(0.5, 0.3, 2.0), noise_of_skewed_slopes=0.1)
     assert (
         "hides whether errors are skewed"
         in interval_notes(plan, hidden, map(NotedColumn, "abc"))[0]
@@ -516,7 +521,7 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
 
 def test_all_columns_are_noted_and_no_deviation_that_none_has():
     plan = DPBayesianLogisticRegression().privacy_plan(300, 9)
-    unseen = {"unseen_columns": np.arange(9), "unseen_deviation": math.inf}
+    unseen = Diagnostics(unseen_columns=np.arange(9), unseen_deviation=math.inf)
     (note,) = interval_notes(plan, unseen, list(map(NotedColumn, "abcdefghi")))
     assert "f, g, h, i vary: intervals of numbers that use little of their bounds" in note
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 9))
@@ -525,10 +530,11 @@ def test_all_columns_are_noted_and_no_deviation_that_none_has():
 
 
 def test_skewed_errors_are_told_and_heavy_tails_are_not():
-    assert skewed_errors({"asymmetry": (0.5, 0.1, 2.0)}) and skewed_errors({}) == ()
-    assert skewed_errors({"asymmetry": (-0.5, 0.1, 2.0)})[0].count("below") == 1
+    assert skewed_errors(Diagnostics(asymmetry=(0.5, 0.1, 2.0)))
+    assert skewed_errors(Diagnostics()) == ()
+    assert skewed_errors(Diagnostics(asymmetry=(-0.5, 0.1, 2.0)))[0].count("below") == 1
     for of_noise in ((0.5, 0.3, 2.0), (0.03, 0.001, 2.0)):
-        assert skewed_errors({"asymmetry": of_noise}) == ()
+        assert skewed_errors(Diagnostics(asymmetry=of_noise)) == ()
     rng = np.random.default_rng(2)
     X = rng.uniform(-1.0, 1.0, size=(20_000, 2))
     for errors, is_skewed in (
@@ -536,8 +542,10 @@ def test_skewed_errors_are_told_and_heavy_tails_are_not():
         (rng.gamma(1.0, 1.5, len(X)) * (1.5 + X[:, 0]), True),
     ):
         model = DPBayesianRidge((-30.0, 30.0), epsilon=3.0, random_state=0).fit(X, X[:, 1] + errors)
-        assert skewed_errors(model.released_) == ()  # Intervals hold slopes of the mean.
-        hidden = {**model.released_, "noise_of_skewed_slopes": math.inf}
+        assert (
+            skewed_errors(Diagnostics.of(model.released_)) == ()
+        )  # Intervals hold slopes of the mean.
+        hidden = replace(Diagnostics.of(model.released_), noise_of_skewed_slopes=math.inf)
         assert bool(skewed_errors(hidden)) == is_skewed
 
 
@@ -620,21 +628,20 @@ def test_skew_is_told_of_some_thousand_rows_and_not_of_symmetric_errors():
         model = DPBayesianRidge((-40.0, 40.0), epsilon=epsilon, random_state=turn)
         with warnings.catch_warnings(action="ignore"):
             model.fit(X, X[:, 2] + errors)
-        hidden = {**model.released_, "noise_of_skewed_slopes": math.inf}
+        hidden = replace(Diagnostics.of(model.released_), noise_of_skewed_slopes=math.inf)
         (found if law == 2 else false).append(bool(skewed_errors(hidden)))
     assert np.mean(false) <= 0.05 and np.mean(found) >= 0.9
 
 
 def test_chains_that_disagree_are_told():
-    fine = {"r_hat": np.ones(3), "effective_sample_size": np.full(3, 300.0)}
-    assert chains_disagree(fine, 400) == () and chains_disagree({}, 400) == ()
-    few = {
-        "r_hat": np.array([1.0, 1.4, 1.0]),
-        "effective_sample_size": np.array([300.0, 12.0, 300.0]),
-    }
+    fine = Diagnostics(r_hat=np.ones(3), effective_sample_size=np.full(3, 300.0))
+    assert chains_disagree(fine, 400) == () and chains_disagree(Diagnostics(), 400) == ()
+    few = Diagnostics(
+        r_hat=np.array([1.0, 1.4, 1.0]), effective_sample_size=np.array([300.0, 12.0, 300.0])
+    )
     (warning,) = chains_disagree(few, 400)
     assert "R-hat 1.40" in warning and "12 independent" in warning and "sample_posterior" in warning
-    assert chains_disagree({**few, "effective_sample_size": np.full(3, 60.0)}, 4000) == ()
+    assert chains_disagree(replace(few, effective_sample_size=np.full(3, 60.0)), 4000) == ()
     assert chains_disagree(few, 50) == ()
 
 
@@ -646,5 +653,5 @@ def test_chains_that_never_meet_are_told(between, is_told):
         means = math.sqrt(between) * rng.normal(size=(50, 1))
         rounds = means + math.sqrt(1.0 - between) * rng.normal(size=(14, 50, 1))
         sizes = hmc.effective_sample_size(rounds) * 400 / 700
-        released = {"r_hat": hmc.r_hat(rounds), "effective_sample_size": sizes}
+        released = Diagnostics(r_hat=hmc.r_hat(rounds), effective_sample_size=sizes)
         assert bool(chains_disagree(released, 400)) == is_told

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX, interval_notes
 from skdpbayes.models.families.poisson import CountLaw, drawn
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.statistics.dispersion import (
     count_edges,
     hidden_share_of_large,
@@ -243,15 +245,15 @@ def test_survival_is_noted_and_other_exposures_are_not():
 
 def test_notes_on_counts_follow_from_what_was_released():
     plan = DPBayesianPoissonRegressor(5).privacy_plan(10_000, 3)
-    released = {"law_discrepancy": 20.0, "unexplained_large_counts": 0.0, "law": CountLaw()}
-    assert interval_notes(plan, {}, ()) == ()
+    released = Diagnostics(law_discrepancy=20.0, unexplained_large_counts=0.0, law=CountLaw())
+    assert interval_notes(plan, Diagnostics(), ()) == ()
     # Counts of trials vary less than Poisson's: intervals are wide.
     assert interval_notes(plan, released, ()) == ()
-    (note,) = interval_notes(plan, {**released, "law": CountLaw(1.0, 0.5)}, ())
+    (note,) = interval_notes(plan, replace(released, law=CountLaw(1.0, 0.5)), ())
     assert "0 in nearly all rows" in note
-    (note,) = interval_notes(plan, {**released, "unexplained_large_counts": 0.1}, ())
+    (note,) = interval_notes(plan, replace(released, unexplained_large_counts=0.1), ())
     assert "more counts are large" in note
     for large in (0.0, 0.1):
-        exposed = {"typical_exposure": 1.0, "unexplained_large_counts": large}
-        (note,) = interval_notes(plan, {**released, **exposed}, ())
+        exposed = replace(released, typical_exposure=1.0, unexplained_large_counts=large)
+        (note,) = interval_notes(plan, exposed, ())
         assert "survival" in note

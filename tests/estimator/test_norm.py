@@ -129,7 +129,7 @@ def test_a_ledger_is_charged_once_and_before_the_norm(table, monkeypatch):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert 0.999 < ledger.spent_epsilon <= 1.0
     drawn = []
-    monkeypatch.setattr("skdpbayes._estimator.fit.draw_quantiles", lambda *_: drawn.append(1))
+    monkeypatch.setattr("skdpbayes._estimator.bounds.draw_quantiles", lambda *_: drawn.append(1))
     with PrivacyLedger(0.5, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == 0 and not drawn

@@ -12,6 +12,7 @@ from sklearn.preprocessing import normalize
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.model_checks import _LARGEST_DIRECTION_SHARE, single_direction
 from skdpbayes.preprocessing import BoundedScaler
+from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.langevin.fisher import moment_noise
 from skdpbayes.samplers.statistics.design import share_of_a_direction
 
@@ -94,7 +95,7 @@ def test_it_costs_nothing_and_follows_from_what_is_released():
     assert math.isclose(
         share_of_a_direction(*arguments), released.share_of_a_direction, rel_tol=1e-6
     )
-    assert single_direction({}) == ()
+    assert single_direction(Diagnostics()) == ()
     assert plan.cost == DPBayesianLogisticRegression().privacy_plan(N, 4).cost
 
 

@@ -99,3 +99,31 @@ def test_the_sums_of_no_rows_are_zero(sparse):
     np.testing.assert_array_equal(second_moment(target), np.zeros((4, 4)))
     gradient, matrix = weighted_sums(target, Logistic(), None, np.zeros((1, 4)), np.eye(4))
     assert not gradient.any() and not matrix.any() and matrix.shape == (4, 4)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_zeros_are_left_out_of_wide_rows_that_have_many(rng, kind):
+    table = np.eye(40, dtype=kind)[rng.integers(40, size=5_000)]
+    table[:, 0] = rng.normal(size=len(table))
+    model = LinearModel(family=Logistic(), n_features=40, norm=1.0)
+    labels = rng.integers(2, size=len(table))
+    target = model.target(table, labels)
+    compact = blocks.compacted(target)
+    assert compact.values.size < table.size / 8
+    np.testing.assert_array_equal(blocks._table(compact).toarray(), table)
+    np.testing.assert_array_equal(compact.scale, target.scale)
+    assert blocks.compacted(compact) is compact
+    theta, transform = rng.normal(size=(1, 41)), rng.normal(size=(41, 41))
+    reads = (
+        second_moment,
+        lambda target: record_weights(target, transform, 2.0),
+        lambda target: weighted_sums(target, Logistic(), None, theta)[0],
+        lambda target: weighted_sums(target, Logistic(), None, theta)[1],
+        lambda target: weighted_sums(target, Logistic(), None, theta, transform)[1],
+    )
+    for read in reads:
+        np.testing.assert_allclose(read(compact), read(target), rtol=1e-11, atol=1e-11)
+    for dense in (table[:, :20], np.where(table == 0, 0.01, table)):
+        model = LinearModel(family=Logistic(), n_features=dense.shape[1], norm=1.0)
+        target = model.target(np.ascontiguousarray(dense), labels)
+        assert blocks.compacted(target) is target

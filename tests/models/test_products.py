@@ -5,10 +5,11 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skdpbayes.models import Logistic
 from skdpbayes.models import rows as clipped_rows
-from skdpbayes.models.kernels import logistic_sums, moment, squared_lengths
+from skdpbayes.models.kernels import logistic_sums, moment, squared_lengths, without_zeros
 from skdpbayes.models.rows import map_chunks
 
 # Below, at and above multiples of the rows and columns that are summed together.
@@ -59,6 +60,31 @@ def test_lengths_are_those_of_transformed_rows(rng, rows):
     transform = rng.normal(size=(z.shape[1], z.shape[1]))
     expected = np.sum((z @ transform) ** 2, axis=1)
     np.testing.assert_allclose(squared_lengths(*rows, 0.7, transform.T.copy().T), expected)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.7])
+def test_sums_of_sparse_rows_are_those_of_the_array(rng, rows, constant):
+    x = np.where(rng.random(rows[0].shape) < 0.3, rows[0], 0.0)
+    n, length = len(x), x.shape[1] + (constant > 0)
+    sparse = sp.csr_array(without_zeros(x), shape=x.shape)
+    np.testing.assert_array_equal(sparse.toarray(), x)
+    given = rng.normal(size=length), rng.uniform(size=n), rng.uniform(size=n), True
+    transform = rng.normal(size=(length, length))
+    wanted = logistic_sums(x, rows[1], constant, *given)
+    moved = transform.T @ wanted[1] @ transform
+    for of_rows in (x, sparse):
+        found = logistic_sums(of_rows, rows[1], constant, *given)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12, atol=1e-12)
+        gradient, matrix = logistic_sums(of_rows, rows[1], constant, *given, transform)
+        np.testing.assert_allclose(gradient, wanted[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(matrix, moved, rtol=1e-10, atol=1e-10)
+        np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(
+        squared_lengths(sparse, rows[1], constant, transform),
+        squared_lengths(x, rows[1], constant, transform),
+        rtol=1e-12,
+    )
 
 
 def ends_of_chunks(n_rows=10):

@@ -105,7 +105,7 @@ class Family(ABC):
         """A slope's mean, about, for logits with mean 0 and some variance."""
 
     def sums_of_block(
-        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
+        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool, transform: Any
     ) -> Any:
         """The sums of a block of rows that `weighted_sums` adds up, or None where no compiled loop does it.
 

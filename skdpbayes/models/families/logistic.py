@@ -97,13 +97,11 @@ class Logistic(ClassFamily):
         return 1.0 / (4.0 * math.sqrt(1.0 + math.pi / 8.0 * variance))
 
     def sums_of_block(
-        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
+        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool, transform: Any
     ) -> Any:
-        """Sums of weighted residuals and slopes if rows are dense."""
-        if not block.is_dense:
-            return None
+        """Sums of weighted residuals and slopes."""
         centres = np.full(weights.size, 0.5) if responses is None else responses.astype(np.float64)
-        return block.logistic_sums(theta[0], centres, weights, curvature)
+        return block.logistic_sums(theta[0], centres, weights, curvature, transform)
 
     @property
     def largest_slope(self) -> np.ndarray:

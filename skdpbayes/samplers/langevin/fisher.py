@@ -6,7 +6,7 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ...privacy.conversions import boundary
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
 from ..base import (
     CONSTRAINTS,
+    Diagnostics,
     Released,
     TemperedSampler,
     checked_gaussian,
@@ -472,14 +473,14 @@ def run_fisher(plan, chain, target, generator, verbose):
     blocks = draws.reshape(plan.n_draws, n_blocks, -1)
     mean = (n_blocks > 1) * blocks.mean(axis=1, keepdims=True)
     blocks = (blocks - mean) @ transform.T + mean * scale
-    other = {"second_moment": moment, **_diagnostics(plan, moment)}
+    other = replace(_diagnostics(plan, moment), second_moment=moment)
     return Released(blocks.reshape(draws.shape), path, other=other)
 
 
 def _diagnostics(plan, moment):
     """Diagnostics of rows from the released second moment, where there are a constant column and noise."""
     if (geometry := plan._geometry()) is None:
-        return {}
+        return Diagnostics()
     norm, constant, noise = geometry
     is_exact = plan.budget.neighboring_relation == "replace_one"
     return moment_diagnostics(moment, noise, constant, norm, plan.n_samples, is_exact)
@@ -586,4 +587,4 @@ def run_reference(plan, chain, target, generator, verbose):
     start = np.sqrt(values) * (vectors.T @ mode)
     draws = run_underdamped(path, target, generator, verbose, start=start, transform=transform)
     path = path.changed(sampler=plan.sampler, fixed=plan.fixed)
-    return Released(draws @ transform.T, path, other={"second_moment": moment})
+    return Released(draws @ transform.T, path, other=Diagnostics(second_moment=moment))

@@ -28,7 +28,7 @@ from ..._jit import compilable
 from ..._mechanisms.audit_hook import record_unreplayed
 from ...models import loss_differences, n_examples, prior_potential
 from ...privacy.rounding import n_chunks
-from ..base import Released
+from ..base import Diagnostics, Released
 from .plan import LARGEST_CHANGE
 
 # Discrete random numbers whose probabilities are known as well as doubles know numbers.
@@ -295,5 +295,5 @@ def run_metropolis(plan, target, generator, verbose):
     )
     draws[int(state[_DRAWN]) :] = theta
     steps = int(state[_STEPS])
-    public = {"acceptance_rate": float(state[_ACCEPTED]) / max(steps, 1), "n_iter": steps}
-    return Released(draws, plan, other=public)
+    rate = float(state[_ACCEPTED]) / max(steps, 1)
+    return Released(draws, plan, other=Diagnostics(acceptance_rate=rate, n_iter=steps))

@@ -21,6 +21,7 @@ from scipy.stats import chi2, norm, qmc
 from ..._linalg import cholesky, eigh, inv, pinv, solve
 from ...models.mixture import Components, MixtureModel, pack_mixture
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
+from ..base import Diagnostics
 from ..statistics.hmc import Density
 from ..statistics.prior import Prior
 from ..statistics.requests import NoisySum
@@ -360,7 +361,8 @@ class MixtureDensity(Density):
             matrices = factors.ndim == 4
             inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors
         parts = zip(logs, means, inverse, strict=True)
-        return np.array([pack_mixture(Components(*part), self.model) for part in parts]), {}
+        draws = [pack_mixture(Components(*part), self.model) for part in parts]
+        return np.array(draws), Diagnostics()
 
     def information(self, u):
         """A positive approximation of the curvature: that at 0."""

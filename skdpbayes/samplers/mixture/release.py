@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._compute.execution import progress_bar, single_threaded_blas
 from ..._data.shards import total
-from ..base import Released
+from ..base import Diagnostics, Released
 from ..statistics.hmc import Posterior, find_mode
 from ..statistics.requests import Part, release_sum
 from .posterior import (
@@ -47,7 +47,7 @@ def run_rounds(plan, table, generator, verbose):
         released.run_rounds()
     posterior = released.posterior()
     draws, drawn = posterior.draw_all(plan.n_draws, generator)
-    return Released(draws, released.plan, other={"posterior": posterior, **drawn})
+    return Released(draws, released.plan, other=Diagnostics(posterior=posterior, **drawn))
 
 
 class Rounds:

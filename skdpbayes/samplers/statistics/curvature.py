@@ -153,8 +153,9 @@ def positive_inverse(matrices):
 #
 # in whitened coordinates, ``G`` being what the first has there, ``g`` the mean of ``g_i``, and ``U`` what it
 # leaves unknown. Where noise in the first hides nearly all, rows may vary most along few directions that
-# ``G`` knows nothing of: ``c`` may be of any size. It and ``k`` are integrated out, so that entries are the
-# less sure the less is known of both. Coordinates are turned into the eigenvectors of the posterior mean.
+# ``G`` knows nothing of: ``c`` may be of any size that the norm of rows allows. It and ``k`` are integrated
+# out, so that entries are the less sure the less is known of both. Coordinates are turned into the
+# eigenvectors of the posterior mean.
 # Noise, of a variance ``v`` per row, has spread its eigenvalues ``l``. Along an eigenvector there is, about
 # [1]_,
 #
@@ -220,7 +221,7 @@ class Curvature:
     hidden: float
 
 
-def combined(design, transform, matrix, noise_scale, n_samples):
+def combined(design, transform, matrix, noise_scale, n_samples, largest=np.inf):
     """The `Curvature` given both releases.
 
     Parameters
@@ -234,6 +235,8 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     noise_scale : float
         Deviation of the noise on its diagonal.
     n_samples : float
+    largest : float, default=inf
+        ``K^2``: no row has a trace beyond it, so that no second moment has a Frobenius norm beyond it.
     """
     length = len(matrix)
     before = np.sum(transform * (design.second_moment @ transform), axis=0)
@@ -245,7 +248,9 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
         weight_left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_WEIGHT_SHARE_LIMITS)
     excess = matrix / n_samples - weight_left * np.diag(before)
-    share, spread = shares_of_signal(excess, noise, unknown, np.outer(before, before) / length)
+    share, spread = shares_of_signal(
+        excess, noise, unknown, np.outer(before, before) / length, largest / length
+    )
     posterior_mean = weight_left * np.diag(before) + excess * share
     values, basis, entry_variances = spectrum(
         posterior_mean, noise * share + excess**2 * spread, share**2 * noise
@@ -268,7 +273,7 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     )
 
 
-def shares_of_signal(excess, noise, unknown, units):
+def shares_of_signal(excess, noise, unknown, units, largest=np.inf):
     """The share of the variance of every entry that is not noise: its posterior mean and variance.
 
     Parameters
@@ -277,6 +282,8 @@ def shares_of_signal(excess, noise, unknown, units):
         ``X`` with noise.
     noise, unknown, units : ndarray of shape (length, length)
         Variances of noise, ``U``, and ``g_i g_j / length``.
+    largest : float, default=inf
+        Of root mean squares of entries of ``X``.
 
     Returns
     -------
@@ -285,6 +292,7 @@ def shares_of_signal(excess, noise, unknown, units):
     pairs = np.triu_indices(len(units))
     known, unit, square, noise = unknown[pairs], units[pairs], excess[pairs] ** 2, noise[pairs]
     common = _COMMON_SQUARED_SIZES[:, None] * np.mean(np.sqrt(np.diag(units))) ** 2
+    common = common[: max(np.count_nonzero(common <= largest**2), 1)]
 
     def prior_given(squared_size):
         return known + squared_size * unit + common

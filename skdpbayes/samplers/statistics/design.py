@@ -33,6 +33,7 @@ from scipy.stats import gamma
 from ..._linalg import eigh, eigvalsh
 from ...models import MOMENT_ROWS
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
+from ..base import Diagnostics
 from .plan import INVISIBLE, half_width
 
 # Means and mean squares of columns, given noisy ones of both.
@@ -586,7 +587,7 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
 
 
 def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
-    """Diagnostics of rows from a noisy second moment, a dict for `Released.other`.
+    """Diagnostics of rows from a noisy second moment.
 
     Parameters
     ----------
@@ -595,7 +596,7 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
 
     Returns
     -------
-    diagnostics : dict of {str: float or ndarray}
+    diagnostics : Diagnostics
         Shares of the largest possible second moment, along one direction and of the trace, the columns
         that `hidden_columns` finds, and the deviation below which noise hides how much a column around 0
         varies, infinite if it is that of no column within usual bounds.
@@ -605,14 +606,14 @@ def moment_diagnostics(moment, noise_scale, constant, data_norm, n_samples, is_e
     hidden, candidates, unseen = hidden_columns(*known, data_norm, n_records)
     deviation = math.sqrt(_SEEN * noise_scale / n_records)
     is_within_bounds = deviation < half_width(data_norm, len(moment) - 1)
-    return {
-        "share_of_a_direction": share_of_a_direction(*known, data_norm, n_samples, is_exact),
-        "share_of_norm": share_of_norm(*known, data_norm, n_samples, is_exact),
-        "hidden_columns": hidden,
-        "hidden_or_rare_columns": candidates,
-        "unseen_columns": unseen,
-        "unseen_deviation": deviation if is_within_bounds else math.inf,
-    }
+    return Diagnostics(
+        share_of_a_direction=share_of_a_direction(*known, data_norm, n_samples, is_exact),
+        share_of_norm=share_of_norm(*known, data_norm, n_samples, is_exact),
+        hidden_columns=hidden,
+        hidden_or_rare_columns=candidates,
+        unseen_columns=unseen,
+        unseen_deviation=deviation if is_within_bounds else math.inf,
+    )
 
 
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):

@@ -98,7 +98,7 @@ class Density:
         raise NotImplementedError
 
     def parameters(self, u, random):
-        """Draws of parameters, of shape (n_draws, n_parameters), and what else is drawn with them, a dict."""
+        """Draws of parameters, of shape (n_draws, n_parameters), and `Diagnostics` drawn with them."""
         raise NotImplementedError
 
     def level(self, u):
@@ -475,7 +475,7 @@ class Posterior:
         return self.density.parameters(u, random)[0]
 
     def draw_all(self, n_draws, random):
-        """Draws as of `draw`, and a dict with what else is drawn, and how well chains agree.
+        """Draws as of `draw`, and `Diagnostics`: what else is drawn, and how well chains agree.
 
         ``r_hat`` and ``effective_sample_size`` are those of parameters, of shape (n_parameters,).
         """
@@ -486,7 +486,7 @@ class Posterior:
         whole, _ = self.density.parameters(np.concatenate(rounds), np.random.default_rng(0))
         whole = whole.reshape(*rounds.shape[:2], -1)
         sizes = effective_sample_size(whole) * (len(draws) / whole[..., 0].size)
-        return draws, {**other, "r_hat": r_hat(whole), "effective_sample_size": sizes}
+        return draws, replace(other, r_hat=r_hat(whole), effective_sample_size=sizes)
 
     def importance_weights(self, draws):
         """The importance weights of draws in predictions, of shape (n_draws,), or None for equal ones.

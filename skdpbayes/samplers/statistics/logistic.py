@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ..._linalg import eigh, inv
+from ..base import Diagnostics
 from .design import centred_coordinates
 from .hmc import Density, Posterior
 from .plan import N_ROWS
@@ -461,7 +462,7 @@ class LogisticDensity(Density):
             # Post-processing.
             common = self.shift * random.normal(size=(len(u), 1, self.shift.size))
             blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
-        return blocks.reshape(len(u), -1), {}
+        return blocks.reshape(len(u), -1), Diagnostics()
 
     def points(self, draws):
         """``u`` of draws, of shape (n_draws, n)."""
@@ -571,8 +572,8 @@ class LogisticLikelihood(Likelihood):
     def diagnostics(self, posterior, draws):
         """With an intercept, the share of the rarest class."""
         if not self.constant:
-            return {}
-        return {"rarest_class": rarest_class(posterior.density, draws, self.constant)}
+            return Diagnostics()
+        return Diagnostics(rarest_class=rarest_class(posterior.density, draws, self.constant))
 
 
 def _relative_variances(released, transform, has_intercept):

@@ -12,6 +12,11 @@ slope ``c`` and mean square ``b``, and by Stein's identity
 because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - c^2 sigma^2) f`` besides, and
 what rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries
 of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
+
+Responses lie within public bounds ``[-B, B]``. Their mean ``a`` and their variance ``sigma^2``, at 0, have a
+prior besides those of ``u`` and ``s``: a normal one of variance ``B^2 / 3``, and an exponential one of mean
+``B^2 / 9``, unless a prior scale is given. Without it many coefficients would explain far more than responses
+can vary by.
 """
 
 import math
@@ -20,13 +25,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from ..._linalg import cholesky, eigh, inv, solve
+from ..base import Diagnostics
 from .curvature import Curvature, combined, conditioned, positive_inverse
 from .design import coordinates_for, variance_component
 from .heavy_tails import HeavyTailCorrection
 from .hmc import Density, Posterior
-from .plan import best_clip, clipped_normal, deviation_of
+from .plan import N_SUMS_USED, RESPONSES, best_clip, clipped_normal, deviation_of
 from .prior import Growth, Prior, growth_of, prior_of
 from .release import Likelihood
 from .requests import Question
@@ -159,9 +166,7 @@ _MEAN_SQUARE_ERROR = 0.02
 _EXCESS_ERROR = 0.1
 
 
-# How many of the last noisy sums the posterior is given, at most: fewer if the last have this share of what
-# all have of the budget.
-_N_SUMS_USED = 4
+# The posterior is given fewer of the last noisy sums if these have this share of what all have of the budget.
 _SHARE_USED = 0.95
 # A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
 _SATURATED = 0.8
@@ -179,7 +184,12 @@ _MOST_OF_POINT = 0.5
 _PRIOR_LOG_SD = 1.5
 # The same where the deviation is given.
 _GIVEN_LOG_SD = 1e-3
-# Posterior deviations that are added where an upper bound on errors is wanted.
+# Prior variance of the mean of responses, over the square of their bound: that of an even law.
+_MEAN_VARIANCE = 1.0 / 3.0
+# Deviations of noise around a released mean square within which it is looked for, and points of a grid.
+_ENDS = 8.0
+_N_POINTS = 400
+# Posterior deviations that are added to that of errors where noisy sums have next to no noise.
 _UPPER_SDS = 1.0
 # Names of plans' wide clips, over the deviation of residuals.
 _WIDE_CLIPS = {"wide_clip": "wide_clip", "wide_residuals": "wide_residuals_clip"}
@@ -218,6 +228,8 @@ class NormalDensity(Density):
     start : ndarray of shape (length + 1,)
     constant : float, default=0
         ``c``, that of rows.
+    bound : float, default=inf
+        ``B``, that of responses; inf where the prior is a user's own.
     sandwich_factor : ndarray of shape (length, length) or None, default=None
         ``T``, by which draws are stretched around the mode; None is one.
     heavy_tails : HeavyTailCorrection or None, default=None
@@ -235,6 +247,7 @@ class NormalDensity(Density):
     mean_squares: tuple
     start: np.ndarray
     constant: float = 0.0
+    bound: float = math.inf
     sandwich_factor: np.ndarray | None = None
     heavy_tails: HeavyTailCorrection | None = None
 
@@ -245,6 +258,8 @@ class NormalDensity(Density):
         energy, gradient = self._mean_square_energy(coefficients, log_s)
         gradient[:, -1] += away / self.log_sd
         energy += 0.5 * away**2
+        of_responses, slopes = self._response_energy(coefficients, log_s)
+        energy, gradient = energy + of_responses, gradient + slopes
         if self.noisy_sums:
             of_sums, slopes, _ = self._noisy_sum_energy(coefficients, log_s)
             energy, gradient = energy + of_sums, gradient + slopes
@@ -269,6 +284,23 @@ class NormalDensity(Density):
         gradient[:, :-1] += 2.0 * squares * np.einsum("kp,kpi->pi", by_variance, d)
         gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=0)
         return gradient
+
+    def _response_energy(self, u, log_s):
+        """The energy of the mean and the variance of responses, of which bounds tell a usual size."""
+        d, a, sigma = self.residuals(u, log_s, np.zeros((1, u.shape[1])))
+        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
+        energy = sigma**2 / usual + 0.5 * a**2 / of_mean
+        return energy[0], self._vjp(d, a, sigma, log_s, a / of_mean, 2.0 * sigma / usual)
+
+    def _response_information(self, log_s):
+        """Its curvature, which is positive."""
+        mean, squares = self.curvature.mean, self.curvature.squares
+        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
+        within = 1.0 / max(1.0, float(np.sum(mean**2 / squares)))
+        of_rows = np.diag(squares) - within * np.outer(mean, mean)
+        matrix = np.pad(2.0 * of_rows / usual + np.outer(mean, mean) / of_mean, (0, 1))
+        matrix[-1, -1] = 4.0 * math.exp(2.0 * log_s) / usual
+        return matrix
 
     @cached_property
     def _mean_square_arrays(self):
@@ -356,6 +388,7 @@ class NormalDensity(Density):
         coefficients, log_s = u[None, :-1], u[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.log_sd**-2.0
+        matrix = matrix + self._response_information(u[-1])
         points, clips, _, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(coefficients, log_s, points)
         law = clipped_normal(a, sigma, clips)
@@ -413,7 +446,7 @@ class NormalDensity(Density):
     # at the mode ``u^``, with ``delta`` of slopes and ``delta_0`` of the intercept by `HeavyTailCorrection`.
 
     def parameters(self, u, random):
-        """Draws of coefficients, and ``noise_deviations``, of shape (n_draws,)."""
+        """Draws of coefficients, and of ``noise_deviations``."""
         coefficients, deviations = u[:, :-1], np.exp(u[:, -1])
         if self.sandwich_factor is not None:
             mode = self.start[:-1]
@@ -425,7 +458,7 @@ class NormalDensity(Density):
             )
             theta += slopes @ self.curvature.transform.T
             theta[:, -1] += delta / self.constant
-        return theta, {"noise_deviations": deviations}
+        return theta, Diagnostics(noise_deviations=deviations)
 
     def level(self, u):
         """The mean of responses, of shape (n_points, 1)."""
@@ -529,9 +562,9 @@ class NormalLikelihood(Likelihood):
     def _learn_curvature(self, matrix):
         """Fix coordinates and the prior by both second moments."""
         transform = self.coordinates.transform
-        self.curvature = combined(
-            self.design, transform, matrix.value, matrix.noise, self.n_records
-        )
+        assert self.matrix_norm is not None  # Set with the coordinates.
+        of_table = self.n_records, self.matrix_norm**2
+        self.curvature = combined(self.design, transform, matrix.value, matrix.noise, *of_table)
         transform = self.curvature.transform
         known = self.plan.bounds, 1, self.prior_precision, transform
         self.prior = prior_of(*known, self.design).padded()
@@ -545,10 +578,17 @@ class NormalLikelihood(Likelihood):
     def _learn_mean_square(self, square):
         square = self._mean_square(square)
         self.mean_squares.append(square)
-        value = max(square.value, 0.0)
-        upper = value + math.hypot(square.noise, value * math.sqrt(2.0 / self.n_records))
-        if upper < _SATURATED * square.clip**2:
-            self.residual_sd = min(self.residual_sd, deviation_of(upper, square.clip))
+        sampling = max(square.value, 0.0) * math.sqrt(2.0 / self.n_records)
+        noise, largest = math.hypot(square.noise, sampling), min(square.clip, self.bound) ** 2
+        ends = square.value + np.array([-_ENDS, _ENDS]) * noise
+        low, high = np.clip(ends, 0.0, largest)
+        grid = np.linspace(low, high, _N_POINTS)
+        logs = -0.5 * ((grid - square.value) / noise) ** 2 - grid / (RESPONSES * self.bound) ** 2
+        mean = softmax(logs) @ grid
+        deviation = math.sqrt(softmax(logs) @ (grid - mean) ** 2)
+        likely = float(mean + self._doubts * deviation)
+        if likely < _SATURATED * square.clip**2:
+            self.residual_sd = min(self.residual_sd, deviation_of(likely, square.clip))
         self.clip = self._next_clip()
 
     def _learn_residuals(self, value, square):
@@ -579,15 +619,26 @@ class NormalLikelihood(Likelihood):
 
     def _next_clip(self):
         """The clip for residuals of a deviation, never larger than the last."""
+        return max(min(self.clip, self._best.ratio * self.residual_sd), _LEAST_CLIP * self.bound)
+
+    @cached_property
+    def _best(self):
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
         moved = self.max_weight * self.plan.budget.sensitivity_factor * self.coordinates.norm
-        best, _ = best_clip(self.n_records, moved, mu)
-        return max(min(self.clip, best * self.residual_sd), _LEAST_CLIP * self.bound)
+        return best_clip(self.n_records, moved, mu)
+
+    @property
+    def _doubts(self):
+        """Posterior deviations that are added to what tells a clip.
+
+        A clip that is too small costs sampling errors, and one that is too large costs noise.
+        """
+        return _UPPER_SDS * self._best.of_sampling
 
     def _note_residual_sd(self, density):
-        """Note the deviation that residuals have at the mode, from above."""
+        """Note the deviation that residuals have at the mode, with a doubt."""
         variances = np.maximum(np.diag(inv(density.information(density.start))), 0.0)
-        log_s = density.start[-1] + _UPPER_SDS * math.sqrt(variances[-1])
+        log_s = density.start[-1] + self._doubts * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         of_point = variances[:-1] @ self.curvature.squares
         self.residual_sd = math.sqrt(math.exp(2.0 * log_s) + of_point)
@@ -622,7 +673,7 @@ class NormalLikelihood(Likelihood):
         """The number of last noisy sums that say nearly all that all do."""
         squares = np.array(self.plan.residual_multipliers[: len(self.noisy_sums)]) ** -2.0
         shares = np.cumsum(squares[::-1]) / squares.sum()
-        return min(int(np.searchsorted(shares, _SHARE_USED)) + 1, _N_SUMS_USED)
+        return min(int(np.searchsorted(shares, _SHARE_USED)) + 1, N_SUMS_USED)
 
     def density(self):
         """The density given the last noisy sums and all mean squares."""
@@ -638,6 +689,7 @@ class NormalLikelihood(Likelihood):
             mean_squares=tuple(self.mean_squares),
             start=self.start,
             constant=self.constant,
+            bound=self.bound if self.plan.bounds.learns_scales[0] else math.inf,
         )
 
     def posterior(self):
@@ -662,16 +714,19 @@ class NormalLikelihood(Likelihood):
 
     def diagnostics(self, posterior, draws):
         """Whether noisy sums agree, what noise hides, and whether errors are skewed."""
-        density, left_out = posterior.density, None
-        other = {"hidden_directions": self.curvature.hidden}
+        density, left_out, skew = posterior.density, None, Diagnostics()
         if (asymmetry := density.asymmetry()) is not None:
-            other["asymmetry"] = asymmetry
-            other["error_skewness"] = density.error_skewness(asymmetry)
-            other["noise_of_skewed_slopes"] = density.heavy_tails.noise_of_slopes(density)
-            if other["error_skewness"]:
+            skew = Diagnostics(
+                asymmetry=asymmetry,
+                error_skewness=density.error_skewness(asymmetry),
+                noise_of_skewed_slopes=density.heavy_tails.noise_of_slopes(density),
+            )
+            if skew.error_skewness:
                 left_out = density.heavy_tails.directions(density)
-        other["chi2_per_dof"], other["chi2_dof"] = density.chi2(left_out)
-        return other
+        square, n = density.chi2(left_out)
+        return replace(
+            skew, hidden_directions=self.curvature.hidden, chi2_per_dof=square, chi2_dof=n
+        )
 
 
 def coordinates_of_numbers(plan, released, unit):

@@ -469,12 +469,13 @@ def deviation_of(square, clip):
 #
 # ``m_k`` is the ``mu`` of noisy sum ``k``, ``rho`` what is not known of the curvature. ``t`` makes
 # ``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all noisy sums together.
-# Errors are relative to the bound of responses. Weights are taken to be near their maximum, by
-# which noise and sums are both larger: how many are not is private.
+# The last few count, as they do in the posterior. Errors are relative to the bound of responses. Weights are
+# taken to be near their maximum, by which noise and sums are both larger: how many are not is private.
 #
 # Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at
 # other coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large
-# as they can be without an error, sampling included, that is much larger than before.
+# as they can be without an error, sampling included, that is much larger than before. That is what releases
+# alone leave: with what is known beforehand no clip would matter where noise hides nearly all.
 
 
 # Least ``C^2`` over the mean square of whitened rows.
@@ -497,12 +498,14 @@ _MOMENTS = (0.08, 0.15, 0.25)
 _CURVATURES = (0.12, 0.2, 0.3)
 # Most noisy sums.
 _MOST_SUMS = 7
+# How many of the last noisy sums the posterior is given, at most.
+N_SUMS_USED = 4
 # Candidates for the ratio of the shares of one noisy sum and the one before.
 _GROWTHS = (1.0, 1.5, 2.0, 3.0)
 # Typical deviation of errors, over the bound of responses.
 ERRORS = 0.05
 # Typical deviation of responses, over their bound.
-_RESPONSES = 1.0 / 3.0
+RESPONSES = 1.0 / 3.0
 # The part of the second moment's noise that the curvature inherits from it.
 _MOMENT_NOISE_PART = 3.0
 # Clips over the residuals' deviation.
@@ -549,8 +552,26 @@ class Shares(NamedTuple):
     wide_residuals: float = 0.0
 
 
+class BestClip(NamedTuple):
+    """The clip with which noisy sums say most.
+
+    Attributes
+    ----------
+    ratio : float
+        The clip over the deviation of residuals.
+    slope : float
+        ``c``.
+    of_sampling : float
+        The part of a noisy sum's variance that is of sampling rather than noise.
+    """
+
+    ratio: float
+    slope: float
+    of_sampling: float
+
+
 def best_clip(n_samples, noise_per_clip, mu):
-    """(clip over the deviation, slope) with which noisy sums say most.
+    """The `BestClip`.
 
     Parameters
     ----------
@@ -560,10 +581,10 @@ def best_clip(n_samples, noise_per_clip, mu):
     mu : float
         Of all noisy sums together.
     """
-    best = np.argmin(
-        ((noise_per_clip / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2
-    )
-    return float(_CLIPS[best]), float(_UNIT.slope[best])
+    noise, sampling = (noise_per_clip / mu * _CLIPS) ** 2, n_samples * _UNIT.square
+    best = np.argmin((noise + sampling) / _UNIT.slope**2)
+    of_sampling = sampling[best] / (noise[best] + sampling[best])
+    return BestClip(float(_CLIPS[best]), float(_UNIT.slope[best]), float(of_sampling))
 
 
 def wide_clip(n_samples, multiplier, sensitivity_factor):
@@ -626,14 +647,15 @@ def _widest(n_samples, length, mu, sensitivity_factor, clippings, wider, shares)
         (n_samples, length, mu, sensitivity_factor),
         ERRORS * math.sqrt(length / n_samples),
     )
-    most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (
-        1.0 + _CLIPPING_TOLERANCE
-    )
+    # Without what is known beforehand, which would hide what a clip costs where noise hides nearly all.
+    learnt = _expected_precision(*known, clippings, shares)
+    most = math.hypot(sampling, learnt**-0.5) * (1.0 + _CLIPPING_TOLERANCE)
     for way in wider:
         is_drowned = bool(shares.meat) and _noise_of_meat(*known, way) > _LITTLE_NOISE
         if way.matrices > way.rows:
             is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN_CURVATURE
-        if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
+        learnt = _expected_precision(*known, way, shares)
+        if is_drowned or math.hypot(sampling, learnt**-0.5) > most:
             break
         clippings = way
     return clippings
@@ -671,7 +693,7 @@ def _share_of_meat(n_samples, length, mu, sensitivity_factor, clippings):
 
 def _noise_of_meat(n_samples, length, mu, sensitivity_factor, clippings):
     """The noise on the diagonal of ``M`` over its expected size."""
-    clip, _ = best_clip(n_samples, sensitivity_factor * math.sqrt(clippings.rows * length), mu)
+    clip = best_clip(n_samples, sensitivity_factor * math.sqrt(clippings.rows * length), mu).ratio
     square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
     return math.sqrt(sensitivity_factor) * square / (n_samples * mu * math.sqrt(_MEAT_SHARE))
 
@@ -684,16 +706,24 @@ def _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares):
 
 def _expected_error(n_samples, length, mu, sensitivity_factor, clippings, shares):
     """The error of the last noisy sum by the recursion, over the bound of responses."""
+    learnt = _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares)
+    return (RESPONSES**-2 + learnt) ** -0.5
+
+
+def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, shares):
+    """The precision of the last noisy sums by the recursion, relative to the bound of responses."""
     unknown = _unknown(n_samples, length, mu, sensitivity_factor, clippings, shares)
     noise_per_clip = sensitivity_factor * math.sqrt(clippings.rows * length)
-    precision, mu_of_sums = _RESPONSES**-2, mu * math.sqrt(sum(shares.noisy_sums))
+    mu_of_sums = mu * math.sqrt(sum(shares.noisy_sums))
+    clip, slope, _ = best_clip(n_samples, noise_per_clip, mu_of_sums)
+    of_sums: list[float] = []
     for share in shares.noisy_sums:
         m = mu * math.sqrt(share)
-        square = ERRORS**2 + 1.0 / precision
-        clip, slope = best_clip(n_samples, noise_per_clip, mu_of_sums)
+        left = 1.0 / (RESPONSES**-2 + sum(of_sums[-N_SUMS_USED:]))
+        square = ERRORS**2 + left
         noise = length * square * (noise_per_clip * clip / (m * n_samples * slope)) ** 2
-        precision += 1.0 / (noise + 0.5 * unknown / precision)
-    return precision**-0.5
+        of_sums.append(1.0 / (noise + 0.5 * unknown * left))
+    return sum(of_sums[-N_SUMS_USED:])
 
 
 # What is released for a posterior from clipped residuals, and what it costs.

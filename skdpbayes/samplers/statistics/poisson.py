@@ -17,6 +17,7 @@ import numpy as np
 
 from ..._linalg import inv, solve
 from ...models.families.poisson import CountLaw
+from ..base import Diagnostics
 from .curvature import (
     CountCurvature,
     conditioned,
@@ -129,7 +130,7 @@ class PoissonDensity(Density):
 
     def parameters(self, u, random):
         """Draws of coefficients, and nothing else."""
-        return u @ self.transform.T, {}
+        return u @ self.transform.T, Diagnostics()
 
     def level(self, u):
         """The logarithm of the mean of means, of shape (n_points, 1)."""
@@ -400,16 +401,14 @@ class PoissonLikelihood(Likelihood):
         """The dispersion of counts, and whether they follow the law."""
         counts = self.histograms[0]
         law, means = self.laws.mean, self.synthetic_design.means(self.start)
-        other = {
-            "law": law,
-            "law_discrepancy": self.laws.discrepancy,
-            "unexplained_large_counts": float(self.laws.tails[1].max() / means.mean()),
-            "hidden_share_of_large": hidden_share_of_large(
+        return Diagnostics(
+            law=law,
+            law_discrepancy=self.laws.discrepancy,
+            unexplained_large_counts=float(self.laws.tails[1].max() / means.mean()),
+            hidden_share_of_large=hidden_share_of_large(
                 counts.noise, self.synthetic_design.largest, means.mean(), self.n_records
             ),
-            "dispersion": float(law.variance(means).sum() / means.sum()),
-            "share_of_largest": share_of_largest(counts.value, counts.noise),
-        }
-        if self.typical_exposure is not None:
-            other["typical_exposure"] = self.typical_exposure
-        return other
+            dispersion=float(law.variance(means).sum() / means.sum()),
+            share_of_largest=share_of_largest(counts.value, counts.noise),
+            typical_exposure=self.typical_exposure,
+        )

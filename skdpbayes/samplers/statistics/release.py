@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._compute.execution import progress_bar, single_threaded_blas
-from ..base import Released
+from ..._data.shards import map_records
+from ...models.sums import compacted
+from ..base import Diagnostics, Released
 from .design import (
     Coordinates,
     Design,
@@ -39,7 +41,7 @@ class ReleasedDesign(NamedTuple):
         Of rows as they are.
     n_records : float
         How many records there are, or what they count.
-    diagnostics : dict of {str: float or ndarray}
+    diagnostics : Diagnostics
         See `moment_diagnostics`.
     is_exact : bool
         Whether ``n_records`` is public.
@@ -49,7 +51,7 @@ class ReleasedDesign(NamedTuple):
     noise: float
     design: Design
     n_records: float
-    diagnostics: dict[str, Any]
+    diagnostics: Diagnostics
     is_exact: bool
 
 
@@ -117,9 +119,9 @@ class Likelihood:
         """The log density given all answers so far."""
         raise NotImplementedError
 
-    def diagnostics(self, posterior: Posterior, draws: np.ndarray) -> dict[str, Any]:
-        """Other numbers that are released, a dict."""
-        return {}
+    def diagnostics(self, posterior: Posterior, draws: np.ndarray) -> Diagnostics:
+        """Other numbers that are released."""
+        return Diagnostics()
 
     def update_mode(self, n_rounds=None):
         """The density at its mode and likeliest prior scales, which are noted."""
@@ -152,6 +154,7 @@ def posterior_of(plan, target, likelihood_of, generator, advance=lambda: None):
     posterior : Posterior
     likelihood : Likelihood
     """
+    target = map_records(compacted, target, in_place=True)
     records = Records(plan, target, generator, advance)
     ((moment,), *rounds) = plan.rounds
     released = released_design(plan, records.second_moment(moment))
@@ -170,11 +173,11 @@ def run(plan, target, likelihood_of, generator, verbose):
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
         posterior, likelihood = posterior_of(plan, target, likelihood_of, generator, advance)
     draws, drawn = posterior.draw_all(plan.n_draws, generator)
-    other = {
-        "second_moment": likelihood.released.moment,
-        "posterior": posterior,
+    other = Diagnostics(
+        second_moment=likelihood.released.moment,
+        posterior=posterior,
         **likelihood.released.diagnostics,
         **drawn,
         **likelihood.diagnostics(posterior, draws),
-    }
+    )
     return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, other)

@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from skdpbayes import DPBayesianRidge
 from skdpbayes.models import LinearModel, Logistic, Normal
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals, sample
@@ -18,6 +19,7 @@ from skdpbayes.samplers.statistics.normal import NormalDensity, NormalLikelihood
 from skdpbayes.samplers.statistics.plan import (
     _CLIPPING_TOLERANCE,
     ERRORS,
+    N_SUMS_USED,
     NORMAL_CLIPPING,
     Clippings,
     _best_shares,
@@ -124,8 +126,9 @@ def a_density(rng, length=5, curvature=None, **changed):
     return NormalDensity(**{**fields, **changed})
 
 
-def test_gradients_are_derivatives(rng):
-    density = a_density(rng)
+@pytest.mark.parametrize("bound", [math.inf, 0.7])
+def test_gradients_are_derivatives(rng, bound):
+    density = a_density(rng, bound=bound)
     points = np.column_stack(
         [0.4 * rng.normal(size=(3, 5)), np.log(0.4) + 0.2 * rng.normal(size=3)]
     )
@@ -355,6 +358,29 @@ def test_letting_long_rows_count_costs_little_of_what_can_be_learnt(epsilon, len
     sampling = ERRORS * math.sqrt(length / 20_000)
     most = (1.0 + _CLIPPING_TOLERANCE) ** 2 * (1.0 + 1e-3)
     assert math.hypot(error, sampling) <= most * math.hypot(least, sampling)
+
+
+def test_noise_that_hides_all_lets_no_long_rows_count():
+    """What releases say counts, not what is known beforehand, of which no clip takes anything."""
+    for n, length in ((294, 14), (300, 40)):
+        shares, clippings, _ = share_budget(n, length, Budget(0.1, 1e-5).mu, 2)
+        assert clippings == Clippings()
+        assert len(shares.noisy_sums) <= N_SUMS_USED
+
+
+def test_a_small_budget_does_not_predict_worse_than_the_middle_of_bounds():
+    """Few rows, noise over all: on average over tables, half of the middle's squared error, or nearly."""
+    ratios = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = np.clip(rng.normal([0.3, -0.2, 0.0, 0.1], 0.35, size=(300, 4)), -1.0, 1.0)
+        rows = np.column_stack([rows, np.eye(4)[rng.integers(4, size=300)]])
+        means = rows @ (0.25 * rng.normal(size=8)) - 0.25
+        y = np.clip(means + 0.1 * rng.normal(size=300), -1.0, 1.0)
+        model = DPBayesianRidge((-1.0, 1.0), epsilon=0.2, delta=1e-5, data_norm=math.sqrt(5.0))
+        model = model.set_params(random_state=seed).fit(rows, y)
+        ratios.append(np.mean((model.predict(rows) - y) ** 2) / np.mean(y**2))
+    assert np.mean(ratios) < 0.8
 
 
 def bent_table(seed, n=20_000):

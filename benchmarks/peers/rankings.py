@@ -1,36 +1,74 @@
-"""Real tables that nobody here chose: ranks, ratios to the best, and a picture, from single fits.
+"""Ranks, ratios to the best, and a picture, from single fits of `benchmarks.peers`.
 
-    python -m benchmarks.peers --questions real_numbers real_classes --results fits.jsonl
-    python -m benchmarks.peers.real fits.jsonl [--folder docs/results] [--picture FILE]
+    python -m benchmarks.peers --results fits.jsonl
+    python -m benchmarks.peers.rankings fits.jsonl [--folder docs/results] [--picture FILE]
 
-"Real tables" of docs/peers.rst. On each table and at each budget, methods are ranked by their median over
-splits, of the error relative to that of least squares for numbers, and of the log loss for classes; one
-that failed, abstained or ran out of its limits is last. A win is a difference from the best other method
-of more than two standard errors, over splits, of that difference.
+For docs/peers.rst. On each real table and at each budget, methods are ranked by their median over splits, of
+the error relative to that of least squares for numbers, and of the log loss for classes; one that failed,
+abstained or ran out of its limits is last. A win is a difference from the best other method of more than two
+standard errors, over splits, of that difference.
 
-Two files are written: ``peers_real.csv``, medians of every method on every table, and
-``peers_real_summary.csv``, a line for each method and budget. In the picture, a curve says on which share
-of tables a method's score is at most so many times the best.
+Methods are compared four times: all of them with their defaults, this package's keeping what replacing a
+record changes, whatever the others keep; those of either relation by themselves, this package under the same
+one; and all with the others tuned besides.
+
+Four files are written: ``peers_real.csv``, medians of every method on every real table,
+``peers_real_summary.csv``, a line for each comparison, method and budget, ``peers_real_losses.csv``, a line
+for each table and budget at which another method's default is better, and ``peers_others.csv``, medians of
+the other questions, of coverages means. In the picture, a curve says on which share of real tables a
+method's score is at most so many times the best of all defaults.
 """
 
 import argparse
 import csv
 import math
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import COLORS, MARKERS, median_with_error, plain
-from benchmarks.peers.__main__ import read
-from benchmarks.peers.report import label_of
+from benchmarks.common import COLORS, MARKERS, mean_with_error, median_with_error, plain
+from benchmarks.peers.asking import read_fits
+from benchmarks.peers.known import CLASSIFIERS, REGRESSORS
+from benchmarks.peers.questions import QUESTIONS
+from benchmarks.peers.report import MEANS, gathered, label_of
 
 SCORES = {"real_numbers": "error ratio", "real_classes": "log loss"}
 KINDS = {"real_numbers": "numbers", "real_classes": "classes"}
 # The budget of the picture, and ratios that it shows.
 PICTURED_EPSILON = 1.0
 LARGEST_RATIO = 10.0
-OURS = "skdpbayes"
+OURS, OURS_ADDED = "skdpbayes", "skdpbayes, add or remove"
+RELATIONS = {peer.name: peer.relation for peer in CLASSIFIERS + REGRESSORS}
+
+
+def relation_of(label):
+    """Return the relation that a method protects, tuned or not."""
+    return RELATIONS[label.removesuffix(", tuned")]
+
+
+def comparisons(tables):
+    """Yield (name, our label, tables of the methods that are compared)."""
+
+    def is_default(label):
+        return not label.endswith(", tuned")
+
+    def chosen(is_in):
+        return {
+            name: {label: found for label, found in table.items() if is_in(label)}
+            for name, table in tables.items()
+        }
+
+    yield "all", OURS, chosen(lambda label: is_default(label) and label != OURS_ADDED)
+    yield "tuned, too", OURS, chosen(lambda label: label != OURS_ADDED)
+    for ours in (OURS, OURS_ADDED):
+        relation = relation_of(ours)
+
+        def is_alike(label, own=relation):
+            return is_default(label) and relation_of(label) == own
+
+        yield relation, ours, chosen(is_alike)
 
 
 def by_cell(records):
@@ -48,11 +86,20 @@ def scores_of(found, score):
     return {seed: record.get(score, math.inf) for seed, record in found.items()}
 
 
-def outcome(table, score):
-    """Return "win", "tie" or "loss" of this package against the best other method."""
-    ours = scores_of(table[OURS], score)
-    others = {label: scores_of(found, score) for label, found in table.items() if label != OURS}
-    best = min(others.values(), key=lambda values: np.median(list(values.values())))
+def best_other(table, score, label):
+    """Return (label, {seed: score}) of the best method but one."""
+    # One that was asked on a single split has no error.
+    others = {
+        other: scores_of(found, score)
+        for other, found in table.items()
+        if other != label and len(found) > 1
+    }
+    return min(others.items(), key=lambda item: np.median(list(item[1].values())))
+
+
+def outcome(table, score, label):
+    """Return "win", "tie" or "loss" of a method against the best other one."""
+    ours, (_, best) = scores_of(table[label], score), best_other(table, score, label)
     differences = [best[seed] - ours[seed] for seed in ours if seed in best]
     if not np.all(np.isfinite(differences)):
         return "win" if np.median(list(best.values())) == math.inf else "tie"
@@ -60,6 +107,21 @@ def outcome(table, score):
     if abs(middle) <= 2.0 * error:
         return "tie"
     return "win" if middle > 0.0 else "loss"
+
+
+def losses(cells):
+    """Yield a dict for each table and budget at which another method is better than this package."""
+    for (question, epsilon), tables in sorted(cells.items()):
+        score = SCORES[question]
+        (_, ours, compared), *_ = comparisons(tables)
+        for name, table in sorted(compared.items()):
+            if len(table) < 2 or outcome(table, score, ours) != "loss":
+                continue
+            label, best = best_other(table, score, ours)
+            line = {"kind": KINDS[question], "table": name, "epsilon": epsilon, "better": label}
+            line |= {"relation": relation_of(label), "score": np.median(list(best.values()))}
+            own = np.median(list(scores_of(table[ours], score).values()))
+            yield line | {"skdpbayes": own, "ratio": line["score"] / own}
 
 
 def medians_of(tables, score):
@@ -73,8 +135,8 @@ def medians_of(tables, score):
     }
 
 
-def summary(tables, score):
-    """Return a dict for each method: ranks, shares of tables, and ratios to the best."""
+def summary(tables, score, ours):
+    """Return a dict for each method: ranks, shares of tables, and ratios to the best; wins of ours."""
     medians = medians_of(tables, score)
     labels = dict.fromkeys(label for table in tables.values() for label in table)
     lines = []
@@ -85,6 +147,7 @@ def summary(tables, score):
         ratios = [value[label] / min(value.values()) for value in values]
         line = {
             "method": label,
+            "relation": relation_of(label),
             "tables": len(there),
             "median rank": np.median(ranks),
             "first": np.mean([rank == 1 for rank in ranks]),
@@ -97,8 +160,9 @@ def summary(tables, score):
                 for name in there
             ]
             line["R2 above 0"] = np.mean(np.array(explained) > 0.0)
-        if label == OURS:
-            outcomes = [outcome(tables[name], score) for name in there if len(tables[name]) > 1]
+        if label == ours:
+            asked = [tables[name] for name in there if len(tables[name]) > 1]
+            outcomes = [outcome(table, score, label) for table in asked]
             line |= {kind: outcomes.count(kind) for kind in ("win", "tie", "loss")}
         lines.append(line)
     return sorted(lines, key=lambda line: (line["median rank"], line["median ratio"]))
@@ -127,7 +191,8 @@ def single_lines(cells):
                 median = float(np.median(list(scores_of(found, score).values())))
                 _, error = median_with_error([record[score] for record in good])
                 line = {"kind": KINDS[question], "table": name, "method": label, "score": score}
-                line |= {"epsilon": epsilon, "median": median, "error": error}
+                line |= {"relation": relation_of(label), "epsilon": epsilon}
+                line |= {"median": median, "error": error}
                 line |= {"splits": len(found), "failed": len(found) - len(good)}
                 for other in ("R2", "AUC", "seconds"):
                     if good and other in good[0]:
@@ -135,12 +200,35 @@ def single_lines(cells):
                 yield line
 
 
+def is_pictured(label):
+    """Return whether a method is in the picture."""
+    return label != OURS_ADDED and not label.endswith(", tuned")
+
+
+def other_lines(records):
+    """Yield a dict for each table, method, budget and score of the other questions."""
+    for question, (_, peers, scores) in QUESTIONS.items():
+        relations = {peer.name: peer.relation for peer in peers}
+        of_question = [record for record in records if record["question"] == question]
+        if question in SCORES or not of_question:
+            continue
+        for (table, label), by_epsilon in gathered(of_question).items():
+            for epsilon, found in by_epsilon.items():
+                line = {"question": question, "table": table, "method": label, "epsilon": epsilon}
+                line |= {"relation": relations[label.removesuffix(", tuned")]}
+                for score in scores:
+                    values = [record[score] for record in found if score in record]
+                    middle = mean_with_error if score in MEANS else median_with_error
+                    line[score], line[f"error of {score}"] = middle(values)
+                yield line | {"splits": len(found), "failed": len(found) - len(values)}
+
+
 def load_medians(path, epsilon=PICTURED_EPSILON):
     """Return {kind: (score, {table: {method: median}})} of one budget from the file of medians."""
     found = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            if float(row["epsilon"]) == epsilon:
+            if float(row["epsilon"]) == epsilon and is_pictured(row["method"]):
                 _, tables = found.setdefault(row["kind"], (row["score"], {}))
                 tables.setdefault(row["table"], {})[row["method"]] = float(row["median"])
     return found
@@ -189,18 +277,26 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("docs/results"))
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
-    cells = by_cell(read(arguments.fits))
-    heads = ["kind", "table", "method", "epsilon", "score", "median", "error", "splits", "failed"]
+    records = read_fits(arguments.fits)
+    cells = by_cell(records)
+    heads = ["kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
+    heads += ["splits", "failed"]
     singles = list(single_lines(cells))
     write(arguments.folder / "peers_real.csv", [*heads, "R2", "AUC", "seconds"], singles)
     lines = [
-        {"kind": KINDS[question], "epsilon": epsilon, **line}
+        {"kind": KINDS[question], "epsilon": epsilon, "compared": compared, **line}
         for (question, epsilon), tables in sorted(cells.items())
-        for line in summary(tables, SCORES[question])
+        for compared, ours, of_these in comparisons(tables)
+        for line in summary(of_these, SCORES[question], ours)
     ]
-    heads = ["kind", "epsilon", "method", "tables", "median rank", "first", "median ratio"]
-    heads += ["failed", "R2 above 0", "win", "tie", "loss"]
+    heads = ["kind", "epsilon", "compared", "method", "relation", "tables", "median rank", "first"]
+    heads += ["median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
     write(arguments.folder / "peers_real_summary.csv", heads, lines)
+    lines = list(losses(cells))
+    heads = ["kind", "table", "epsilon", "better", "relation", "score", "skdpbayes", "ratio"]
+    write(arguments.folder / "peers_real_losses.csv", heads, lines)
+    lines = list(other_lines(records))
+    write(arguments.folder / "peers_others.csv", list(dict.fromkeys(chain(*lines))), lines)
     if arguments.picture:
         draw(load_medians(arguments.folder / "peers_real.csv")).savefig(arguments.picture, dpi=150)
 
