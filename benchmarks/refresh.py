@@ -29,6 +29,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -167,8 +168,13 @@ def code_hash(modules):
         paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(f"{path.relative_to(ROOT)} {code_of(path.read_text())}".encode())
+        digest.update(f"{path.relative_to(ROOT)} {_code_at(path)}".encode())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _code_at(path):
+    return code_of(path.read_text())
 
 
 def load_record():
