@@ -61,7 +61,11 @@ DIAMOND_GRADES = {
 
 
 def load_adult(path, constant=False):
-    """Return (X, y) of UCI Adult, with rows of norm 1; `benchmarks.classification.adult` describes the file.
+    """Return (X, y) of UCI Adult, with rows of norm 1.
+
+    The file is UCI's training part with a header line: age, workclass, fnlwgt, education, education-num,
+    marital-status, occupation, relationship, race, sex, capital-gain, capital-loss, hours-per-week,
+    native-country, income-per-year; 32,561 rows. '?' is a category of its own and nothing is dropped.
 
     Numbers go to [-1, 1] by public bounds (capital gains and losses to [0, 1] on a log scale), categories to
     indicators, `education` is dropped (education-num says the same), and rows are scaled to norm 1. Each row
@@ -343,51 +347,3 @@ def plain(axis):
     """Draw a grid and no frame."""
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def plot_against_epsilon(results, levels, label, path, *, logarithmic=False):
-    """Save means and standard deviations over seeds against epsilon; the last epsilon may be infinite.
-
-    Parameters
-    ----------
-    results : dict of {str: {float: list of float}}
-        Name of a sampler, epsilon, one value per seed.
-    levels : dict of {str: float}
-        Horizontal lines to compare with.
-    label : str
-        Of the vertical axis.
-    path : str
-    logarithmic : bool, default=False
-        Whether that axis is.
-    """
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
-    epsilons = sorted({epsilon for values in results.values() for epsilon in values})
-    places = {e: e if math.isfinite(e) else 5.0 * epsilons[-2] for e in epsilons}
-    for number, (name, values) in enumerate(results.items()):
-        # Side by side, so that bars do not hide each other.
-        nudge = 1.04 ** (number - len(results) / 2)
-        axis.errorbar(
-            [places[epsilon] * nudge for epsilon in values],
-            [np.mean(of_seeds) for of_seeds in values.values()],
-            [np.std(of_seeds, ddof=len(of_seeds) > 1) for of_seeds in values.values()],
-            color=COLORS[number],
-            marker=MARKERS[number],
-            ms=5,
-            capsize=3,
-            label=name,
-        )
-    for number, (name, level) in enumerate(levels.items()):
-        axis.axhline(level, color="#555555", ls=("--", ":")[number % 2], label=name)
-    axis.set_xscale("log")
-    axis.set_xticks(list(places.values()), [f"{e:g}" for e in places])
-    axis.minorticks_off()
-    if logarithmic:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter("{x:g}")
-    axis.set(xlabel="epsilon of the whole run", ylabel=label)
-    plain(axis)
-    axis.legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)

@@ -14,7 +14,8 @@ libraries' fits do not depend on this package, and are kept in ``--work``.
 
 ``--check`` measures nothing, and fails if a file is of other code, or a page has a figure that no file has:
 tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
-README.md stands before a comment that names file, lines and cell as that role does.
+README.md stands before a comment that names file, lines and cell as that role does, and is written from it
+after a measurement.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +39,7 @@ from skdpbayes._compute.gradients import code_of
 
 ROOT = Path(__file__).parents[1]
 RECORD = FOLDER / "measured.json"
+README = ROOT / "README.md"
 
 
 class Task(NamedTuple):
@@ -63,12 +66,96 @@ class Task(NamedTuple):
         return [part.split()[0] for part in self.command.split(" && ")]
 
 
+def task(files, command, **options):
+    """Return a `Task`; of a single file, ``--results`` is added to each command that lacks it."""
+    results = f" --results {{folder}}/{files}"
+    parts = [part if "--results" in part else part + results for part in command.split(" && ")]
+    return Task(files, " && ".join(parts), **options)
+
+
+_LINEAR = "regression.linear --methods clipped_residuals --epsilons 0.1 0.3 1 3 10 --designs"
+_OF_ERRORS = "uniform decaying binary skewed student varying exponential"
 TASKS = (
-    Task("real_designs.csv", "intervals.real_designs --results {folder}/real_designs.csv"),
-    Task(
-        "coverage.csv",
-        "intervals.coverage --largest 20000 --repetitions 12 --results {folder}/coverage.csv",
+    # docs/benchmarks.rst
+    task("samplers.csv", "classification.samplers {adult}"),
+    task("base_rate.csv", "classification.base_rate --designs held_out cancer --repetitions 8"),
+    task(
+        "private_workflow.csv",
+        "classification.private_workflow --tables census --seeds 20 && "
+        "classification.private_workflow --tables wages --search && "
+        "classification.private_workflow --tables flights --seeds 3",
     ),
+    task("selection.csv", "classification.selection"),
+    task("mixture_density.csv", "mixture.density"),
+    task("mixture_intervals.csv", "mixture.intervals --sizes 20000 --epsilons 0.3 1 10"),
+    task("mixture_kmeans.csv", "mixture.kmeans --seeds 10"),
+    task("network_digits.csv", "network.digits digits --mnist {mnist} --seeds 2"),
+    task("network_tables.csv", "network.digits tables --adult {adult}"),
+    task(
+        "walks_modes.csv",
+        "metropolis modes --samplers dp_fast_mh dp_fast_mh_gaussian sgld --epsilons 0.1 0.3 1 "
+        "--seeds 2",
+    ),
+    task(
+        "walks_mnist.csv",
+        "metropolis mnist {mnist} --samplers dp_fast_mh dp_fast_mh_gaussian sghmc noise_aware",
+    ),
+    task("walks_speed.csv", "metropolis speed", is_alone=True),
+    task("network_speed.csv", "network.speed --mnist {mnist}", is_alone=True),
+    task("cores.csv", "speed.cores --only default counts start", is_alone=True),
+    # docs/benchmarks_intervals.rst
+    task("real_designs.csv", "intervals.real_designs"),
+    task("coverage.csv", "intervals.coverage --largest 20000 --repetitions 12"),
+    task(
+        "coverage_large.csv",
+        "intervals.coverage --smallest 100000 --designs sparse onehot --repetitions 3",
+    ),
+    task(
+        "coverage_three_classes.csv",
+        "intervals.coverage --classes 3 --largest 20000 --columns 10 --epsilons 0.1 1 10 "
+        "--repetitions 6",
+    ),
+    task(
+        "learnt_scales.csv",
+        "intervals.assumptions --grid --sizes 5000x10 20000x40 --epsilons 0.1 1 10 --repetitions 8",
+    ),
+    task("assumptions.csv", "intervals.assumptions --repetitions 40"),
+    task("wide_bounds.csv", "intervals.wide_bounds --largest 10000 --repetitions 8"),
+    task("skewed_errors.csv", "intervals.skewed_errors"),
+    task("laws_of_counts.csv", "intervals.laws_of_counts"),
+    task("wide.csv", "intervals.wide"),
+    task("real_tables.csv", "intervals.real_tables"),
+    task("scores.csv", "intervals.scores"),
+    # docs/benchmarks_numbers.rst
+    task(
+        "regression.csv",
+        f"{_LINEAR} {_OF_ERRORS} ball --sizes 2000x5 --repetitions 12 && "
+        f"{_LINEAR} {_OF_ERRORS} --sizes 20000x10 --repetitions 6 && "
+        f"{_LINEAR} {_OF_ERRORS} --sizes 20000x40 --repetitions 3",
+    ),
+    task(
+        "regression_methods.csv",
+        "regression.linear --designs uniform decaying binary skewed --sizes 20000x10 "
+        "--repetitions 6",
+    ),
+    task(
+        "regression_bounds.csv",
+        "regression.linear --bounds 1 10 100 1000 auto --sizes 20000x10 2000x5 --repetitions 6 "
+        "--epsilons 0.3 1 3",
+    ),
+    task("regression_tables.csv", "regression.tables"),
+    task(
+        "counts.csv",
+        "regression.counts --first 300 --sizes 10000x5 --repetitions 3 && "
+        "regression.counts --first 300 --sizes 20000x10 --repetitions 2 && "
+        "regression.counts --first 300 --sizes 5000x20 --designs decaying --repetitions 2",
+    ),
+    # docs/scale.rst
+    task("scale.csv", "speed.scale", is_alone=True),
+    # README.md
+    task("votes.csv", "classification.votes"),
+    # docs/tools.rst
+    task("calibration.csv", "classification.calibration"),
 )
 
 
@@ -81,8 +168,13 @@ def code_hash(modules):
         paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(f"{path.relative_to(ROOT)} {code_of(path.read_text())}".encode())
+        digest.update(f"{path.relative_to(ROOT)} {_code_at(path)}".encode())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _code_at(path):
+    return code_of(path.read_text())
 
 
 def load_record():
@@ -143,7 +235,7 @@ def refresh(tasks, places):
 
 
 # A page's own figure: a number with decimals, or a percentage, outside of literals, directives and roles.
-FIGURE = re.compile(r"(?<![\w.-])(?:\d+\.\d+|\d+%)(?![\w.])")
+FIGURE = re.compile(r"(?<![\w.-])(?:\d+\.\d+|\d+%)(?!\w|\.\d)")
 # What is no figure but a setting: budgets, levels of intervals, and splits of tables.
 SETTING = re.compile(
     r"(?:epsilons?|ε|delta|mu|version|Python)\s*(?:=|of|at|is)?\s*[\d., /and]+|\d+% intervals"
@@ -180,12 +272,17 @@ def complaints():
 
 def wrong_in_readme():
     """Return complaints about figures of README.md that its comments name otherwise."""
-    stated = STATED.findall((ROOT / "README.md").read_text())
     return [
         f"README.md: {text} where {source} has {figure_of(source)}"
-        for text, source in stated
+        for text, source in STATED.findall(README.read_text())
         if text != figure_of(source)
     ]
+
+
+def write_readme():
+    """Write the figures of README.md that its comments name."""
+    text = STATED.sub(lambda match: f"{figure_of(match[2])}<!-- {match[2]} -->", README.read_text())
+    README.write_text(text)
 
 
 def main():
@@ -208,7 +305,9 @@ def main():
         for task in TASKS
         if not arguments.only or set(task.files.split()) & set(arguments.only)
     ]
-    return bool(refresh(wanted, places))
+    failed = refresh(wanted, places)
+    write_readme()
+    return bool(failed)
 
 
 if __name__ == "__main__":

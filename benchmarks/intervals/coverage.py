@@ -1,11 +1,8 @@
-"""How often intervals cover, and how wide they are, on tables given coefficients from the prior, or fixed.
+"""How often intervals cover, and how wide they are, on tables given coefficients from the prior.
 
-    python -m benchmarks.intervals.coverage [--repetitions 40] [--samplers noise_aware sgfs]
-        [--picture coverage.png]
-    python -m benchmarks.intervals.coverage --learnt 0.3 1 3 10
+    python -m benchmarks.intervals.coverage [--repetitions 40] [--samplers noise_aware sgfs] [--classes 3]
 
-First table of "Coverage of intervals: logistic regression" of docs/benchmarks_intervals.rst, by
-``--largest 20000 --repetitions 12 --results docs/results/coverage.csv``; others by other options.
+"Logistic regression" of docs/benchmarks_intervals.rst; `benchmarks.refresh` has the commands.
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 
@@ -15,8 +12,7 @@ Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 - lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound;
 - onehot: categories of five to ten levels of unequal shares, a column for each level.
 
-Coefficients have prior deviation 3, and fits know it. With ``--learnt`` fits have the default prior, whose
-scale is learnt, and coefficients have deviations of some times its usual scale. With three classes
+Coefficients have prior deviation 3, and fits know it. With three classes
 (``--classes 3``) what is looked at are the contrasts that labels tell. Printed are the shares of 90% and of
 50% intervals, between quantiles of the draws, that cover; the mean width over that of the prior's, and over
 that of an oracle's, who knows the curvature at the true coefficients and has the same noise on one
@@ -27,14 +23,14 @@ they nearly are).
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 from scipy.special import softmax
 from scipy.stats import chisquare, norm
 
-from benchmarks.common import ResultsTable, allow_seeds, print_heads
+from benchmarks.common import ResultsTable, allow_seeds
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.models import Logistic
 from skdpbayes.models.families import classifier
 from skdpbayes.models.sums import slope_matrix
 from skdpbayes.samplers import Auto
@@ -108,24 +104,21 @@ def oracle_width(clf, rows, theta, family):
     return 2 * norm.ppf(0.95) * np.sqrt(np.diag(back @ np.linalg.inv(precision) @ back.T)).mean()
 
 
-def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_classes, learnt=None):
+def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, n_classes):
     """Return (ranks in [0, 1], widths over the prior's and over an oracle's, seconds a fit)."""
     ranks, widths, over_oracle, seconds = [], [], [], 0.0
     family = classifier(n_classes).identified
-    scale = PRIOR_SCALE if learnt is None else learnt * Logistic.logit_scale
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         rows = design(rng, n, d)
-        theta = scale * rng.normal(size=(family.n_blocks, d))
-        if fixed:
-            theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], theta.shape)
+        theta = PRIOR_SCALE * rng.normal(size=(family.n_blocks, d))
         shares = softmax(rows @ theta.T @ family.contrasts.T, axis=1)
         labels = (rng.random((n, 1)) > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
         clf = DPBayesianLogisticRegression(
             epsilon=epsilon,
             delta=1e-5,
             data_norm=1.0,
-            prior_scale=PRIOR_SCALE if learnt is None else None,
+            prior_scale=PRIOR_SCALE,
             fit_intercept=False,
             sampler=sampler,
             classes=range(n_classes),
@@ -138,39 +131,15 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_class
         ranks.append((draws < theta).mean(axis=0).ravel())
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         width = (high - low).mean()
-        widths.append(width / (2 * norm.ppf(0.95) * scale))
+        widths.append(width / (2 * norm.ppf(0.95) * PRIOR_SCALE))
         if "posterior" in clf.released_:
             over_oracle.append(width / oracle_width(clf, rows, theta, family))
     ratio = np.mean(over_oracle) if over_oracle else np.nan
     return np.concatenate(ranks), np.mean(widths), ratio, seconds / repetitions
 
 
-def draw_picture(found, path):
-    """Plot the coverage of 90% intervals against epsilon, one panel for each design."""
-    import matplotlib.pyplot as plt
-
-    samplers = list(dict.fromkeys(key[-1] for key in found))
-    figure, axes = plt.subplots(
-        len(samplers), len(DESIGNS), figsize=(3.2 * len(DESIGNS), 2.8 * len(samplers)), squeeze=False,
-        sharex=True, sharey=True, layout="constrained",
-    )  # fmt: skip
-    for (name, n, d), sampler in dict.fromkeys((key[:3], key[-1]) for key in found):
-        axis = axes[samplers.index(sampler)][list(DESIGNS).index(name)]
-        at = [
-            (key[3], value)
-            for key, value in found.items()
-            if (key[:3], key[-1]) == ((name, n, d), sampler)
-        ]
-        axis.plot(*zip(*at, strict=True), marker="o", label=f"{n:,} x {d}")
-        axis.axhline(0.9, color="black", linewidth=0.5)
-        axis.set(xscale="log", ylim=(0.2, 1.02), title=f"{name}, {sampler}", xlabel="epsilon")
-    axes[0][0].set_ylabel("coverage of 90% intervals")
-    axes[0][-1].legend(fontsize="small")
-    figure.savefig(path)
-
-
 def main():
-    """Print a row for every cell, and means of every design."""
+    """Print a row for every cell."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=40)
     parser.add_argument(
@@ -182,62 +151,24 @@ def main():
     parser.add_argument("--smallest", type=int, default=0, help="rows, at least")
     parser.add_argument("--largest", type=int, default=100_000, help="rows, at most")
     parser.add_argument("--classes", type=int, default=2)
-    parser.add_argument("--fixed", action="store_true", help="the same coefficients in every table")
-    parser.add_argument(
-        "--learnt", nargs="+", type=float, default=[None], help="times the default prior's scale"
-    )
-    parser.add_argument("--picture", help="where a plot goes to")
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     heads = "design | rows | epsilon | sampler | 90% | 50% | width | over oracle | mean rank | p | seconds"
     results = ResultsTable(heads, arguments.results)
-    found, halves = {}, {}
     sizes = [size for size in SIZES if arguments.smallest <= size[0] <= arguments.largest]
     if arguments.columns:
         sizes = [size for size in sizes if size[1] in arguments.columns]
-    cells = [
-        (name, n, d, epsilon, learnt, sampler)
-        for name in arguments.designs
-        for n, d in sizes
-        for epsilon in arguments.epsilons
-        for learnt in arguments.learnt
-        for sampler in arguments.samplers
-    ]
-    for cell in cells:
-        name, n, d, epsilon, learnt, sampler = cell
+    cells = product(arguments.designs, sizes, arguments.epsilons, arguments.samplers)
+    for name, (n, d), epsilon, sampler in cells:
         chosen = Auto(batch_size=None) if sampler == "chain" else sampler
-        ranks, width, ratio, seconds = ranks_and_widths(
-            DESIGNS[name],
-            n,
-            d,
-            epsilon,
-            chosen,
-            arguments.repetitions,
-            arguments.fixed,
-            arguments.classes,
-            learnt,
-        )
-        found[cell], halves[cell] = (
-            float(np.mean(np.abs(ranks - 0.5) < level / 2)) for level in (0.9, 0.5)
-        )
+        options = chosen, arguments.repetitions, arguments.classes
+        ranks, width, ratio, seconds = ranks_and_widths(DESIGNS[name], n, d, epsilon, *options)
+        covered = [np.mean(np.abs(ranks - 0.5) < level / 2) for level in (0.9, 0.5)]
         p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
-        shares = (found[cell], halves[cell], width, ratio, ranks.mean())
-        numbers = [f"{share:.3f}" for share in shares]
-        truth = "" if learnt is None else f", truth x {learnt:g}"
-        where = f"{name}{truth}", f"{n:,} x {d}", f"{epsilon:g}", sampler
+        numbers = (f"{share:.3f}" for share in (*covered, width, ratio, ranks.mean()))
+        where = name, f"{n:,} x {d}", f"{epsilon:g}", sampler
         results.add(*where, *numbers, f"{p:.2g}", f"{seconds:.2f}")
-    print()
-    print_heads("design | sampler | 90%: mean | least | most | 50%: mean | least | most")
-    for name in arguments.designs:
-        for sampler in arguments.samplers:
-            row = []
-            for shares in (found, halves):
-                own = [v for key, v in shares.items() if (key[0], key[-1]) == (name, sampler)]
-                row += [np.mean(own), min(own), max(own)]
-            print(f"| {name} | {sampler} | {' | '.join(f'{value:.3f}' for value in row)} |")
-    if arguments.picture:
-        draw_picture(found, arguments.picture)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals.laws_of_counts [--repetitions 24] [--laws "clusters of three" ...]
 
-Table "Counts of any law" of docs/benchmarks_intervals.rst, by ``--results docs/results/laws_of_counts.csv``.
+"Counts" of docs/benchmarks_intervals.rst, by ``--results docs/results/laws_of_counts.csv``.
 
 The default was made on three normal columns beside indicators of a factor (``--designs made_on``, with
 Poisson's law, rates with a gamma or a lognormal law, more zeros, counts of three trials and survival).

@@ -2,7 +2,7 @@
 
     python -m benchmarks.intervals.skewed_errors [--repetitions 16] [--designs held_out]
 
-Table "Skewed errors" of docs/benchmarks_intervals.rst, by ``--results docs/results/skewed_errors.csv``.
+"Skewed errors" of docs/benchmarks_intervals.rst, by ``--results docs/results/skewed_errors.csv``.
 
 Spreads grow along the first column, so that slopes of the mean are not those of a centre. The default was
 made on ``made_on``: lognormal errors with a deviation of 1.2 and of 1 of their logarithm, exponential ones,

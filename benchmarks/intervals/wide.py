@@ -1,17 +1,15 @@
 """Intervals of "noise_aware" on one-hot tables with more columns than the default takes.
 
-    python -m benchmarks.intervals.wide --levels 25 --epsilon 1 --seeds 0 1 --samplers noise_aware sghmc
-        [--drop-first]
+    python -m benchmarks.intervals.wide [--seeds 2] [--results docs/results/wide.csv]
 
-Table "Wide tables" of docs/benchmarks_intervals.rst.
+"More than 200 coefficients" of docs/benchmarks_intervals.rst.
 
 Twenty categorical columns with skewed frequencies of levels, coefficients of deviation 0.7, 50,000 rows.
-Printed are the coverage of 90% intervals and their median widths, for coefficients, for coefficients less the
-mean of their column's, and for probabilities of 300 new rows; and the log loss on 10,000 new rows.
+Printed are the coverage of 90% intervals of coefficients, of coefficients less the mean of their column's,
+and of probabilities of 300 new rows; and the log loss on 10,000 new rows over that of the truth.
 """
 
 import argparse
-import resource
 import time
 import warnings
 
@@ -19,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
+from benchmarks.common import ResultsTable
 from skdpbayes import DPBayesianLogisticRegression
 
 N, N_NEW, N_COLUMNS, DEVIATION, INTERCEPT = 50_000, 10_000, 20, 0.7, -0.5
@@ -47,63 +46,65 @@ def one_hot_table(n_levels, seed, drops_first):
 
 
 def coverage(truth, draws):
-    """Return how many 90% intervals cover, and their median width."""
+    """Return how many 90% intervals cover."""
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
-    return f"{np.mean((low <= truth) & (truth <= high)):.3f}/{np.median(high - low):.2f}"
+    return np.mean((low <= truth) & (truth <= high))
 
 
-def measure(name, epsilon, seed, table):
-    """Print what a fit covers, its log loss, and what it took."""
-    X, y, _, _ = table
+def measured(name, epsilon, seed, drops_first, n_levels):
+    """Return (coverages of coefficients, of differences and of probabilities, excess loss, CPU seconds)."""
+    table = X, y, theta, intercept = one_hot_table(n_levels, seed, drops_first)
     model = DPBayesianLogisticRegression(
         epsilon=epsilon, delta=1e-6, data_norm=N_COLUMNS**0.5, sampler=name, random_state=seed
     )
     started = time.process_time()
     model.fit(X[:N], y[:N])
     seconds = time.process_time() - started
-    draws = model.posterior_samples_[:, 0]
-    found = figures(table, draws, model.predict_proba(X[N:])[:, 1])
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{name}, epsilon {epsilon:g}, table {seed}, {found}, {seconds:.0f} s of CPU, {memory:.2f} GiB",
-        flush=True,
-    )
+    true = expit(X[N:] @ theta.ravel() + intercept)
+    excess = log_loss(y[N:], model.predict_proba(X[N:])[:, 1]) - log_loss(y[N:], true)
+    return *coverages(table, model.posterior_samples_[:, 0], true), excess, seconds
 
 
-def figures(table, draws, predicted):
-    """Return as text what draws, their intercepts last, cover, and the log loss of predictions."""
-    X, y, theta, intercept = table
+def coverages(table, draws, true):
+    """Return what draws, their intercepts last, cover."""
+    X, _, theta, _ = table
     coefficients = draws[:, :-1]
     by_column = coefficients.reshape(len(draws), *theta.shape)
     apart = (by_column - by_column.mean(axis=2, keepdims=True)).reshape(coefficients.shape)
     logits = X[N : N + 300] @ coefficients.T + draws[:, -1]
-    true = expit(X[N:] @ theta.ravel() + intercept)
-    found = [
+    return (
         coverage(theta.ravel(), coefficients),
         coverage((theta - theta.mean(axis=1, keepdims=True)).ravel(), apart),
         coverage(true[:300], expit(logits).T),
-    ]
-    loss, best = log_loss(y[N:], predicted), log_loss(y[N:], true)
-    return (
-        f"{theta.size} columns: coefficients {found[0]}, less means {found[1]}, probabilities {found[2]}, "
-        f"log loss {loss:.4f} (truth {best:.4f})"
     )
 
 
+# Samplers, and whether first levels are dropped.
+CASES = (("noise_aware", False), ("noise_aware", True), ("sghmc", False))
+
+
 def main():
-    """Measure what the command line asks for."""
+    """Print a line for each sampler, epsilon and coding of levels."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--levels", type=int, default=25)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--samplers", nargs="+", default=["noise_aware"])
-    parser.add_argument("--drop-first", action="store_true")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 10.0])
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--results", help="a CSV file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    for seed in options.seeds:
-        table = one_hot_table(options.levels, seed, options.drop_first)
-        for name in options.samplers:
-            measure(name, options.epsilon, seed, table)
+    heads = (
+        "sampler | levels | epsilon | coefficients | differences | probabilities | excess loss | s"
+    )
+    results = ResultsTable(heads, options.results)
+    for name, drops_first in CASES:
+        for epsilon in options.epsilons:
+            found = [
+                measured(name, epsilon, seed, drops_first, options.levels)
+                for seed in range(options.seeds)
+            ]
+            *shares, excess, seconds = np.mean(found, axis=0)
+            shown = *(f"{share:.2f}" for share in shares), f"{excess:.4f}", f"{seconds:.0f}"
+            results.add(name, "but the first" if drops_first else "all", f"{epsilon:g}", *shown)
 
 
 if __name__ == "__main__":

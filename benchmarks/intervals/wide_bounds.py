@@ -2,8 +2,7 @@
 
     python -m benchmarks.intervals.wide_bounds [--repetitions 24] [--designs held_out] [--models ridge]
 
-Table "Wide bounds" of docs/benchmarks_intervals.rst, by ``--largest 10000 --repetitions 12 --results
-docs/results/wide_bounds.csv``.
+"Columns that hardly vary" of docs/benchmarks_intervals.rst, by ``--results docs/results/wide_bounds.csv``.
 
 Narrow columns have a share of half their bounds' width as their deviation. The default was made on
 ``made_on``: three normal columns around 0, correlated .7, beside ten indicators of two factors. Designs of

@@ -1,15 +1,12 @@
-"""Tables of benchmarks of mixtures: mixtures that are known, and pictures of digits."""
+"""Tables of benchmarks of mixtures, which are drawn from mixtures that are known."""
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import dctn
 from scipy.special import logsumexp
 
 N_HELD_OUT = 20_000
 DEVIATIONS = (0.7, 1.3)
-# Low-frequency coefficients of a picture in each direction.
-N_FREQUENCIES = 3
 
 
 class Scenario(NamedTuple):
@@ -44,8 +41,6 @@ SCENARIOS = {
     "2 dimensions, 3 overlapping": Scenario(2, 3, 5.0, 10.6, 2.5, exactly=True),
     "2 dimensions, 3 of 80%, 15%, 5%": Scenario(2, 3, 6.0, 10.6, 6.0, (0.8, 0.15, 0.05)),
 }
-DIGITS = "digits, 9 dimensions, 5"
-DIGITS_NORM, DIGITS_COMPONENTS = 5.0, 5
 
 
 class Known(NamedTuple):
@@ -96,23 +91,3 @@ def draw_tables(name, n_samples, seed):
     known = draw_mixture(SCENARIOS[name], generator)
     X_test, labels = known.sample(N_HELD_OUT, generator)
     return known.sample(n_samples, generator)[0], X_test, labels, known
-
-
-def load_digits(path):
-    """Return (rows, held-out rows): cosine transforms of digits 5 to 9, 3 x 3 lowest frequencies.
-
-    Every column is centred and scaled as the *digits 0 to 4* would have it, which stand for public data: no
-    protected row has any part in that. Sums over many pixels have no atoms, on which densities would be
-    unbounded, as ages or hours of work in whole numbers would be.
-    """
-    parts = []
-    with np.load(path) as data:
-        for part in ("train", "test"):
-            pictures = data[f"X_{part}"].reshape(-1, 28, 28) / 255.0
-            spectrum = dctn(pictures, axes=(1, 2), norm="ortho")
-            lowest = spectrum[:, :N_FREQUENCIES, :N_FREQUENCIES].reshape(len(pictures), -1)
-            is_public = data[f"y_{part}"] < 5
-            if part == "train":
-                centre, scale = lowest[is_public].mean(axis=0), lowest[is_public].std(axis=0)
-            parts.append(np.ascontiguousarray((lowest[~is_public] - centre) / scale))
-    return parts

@@ -97,34 +97,21 @@ def load_digits(path, transform):
     return rows[0], labels[0], rows[1], labels[1]
 
 
-# Budgets, and whether there is a linear model to compare with.
-TABLES = {
-    "adult": ((0.3, 1.0, 3.0), True),
-    "votes": ((0.3, 1.0, 3.0), True),
-    "patches": ((1.0, 2.0, 8.0), False),
-    "patches, short": ((2.0,), False),
-    "gradients": ((1.0, 2.0, 8.0), False),
-}
-_SHORT = 3.25
 # Files are read once.
-_digits, _adult, _votes = cache(load_digits), cache(load_adult), cache(load_vote)
+_adult, _votes = cache(load_adult), cache(load_vote)
 
 
-def load_table(name, paths, seed):
+def load_table(name, path, seed):
     """Return (X_train, y_train, X_test, y_test, data_norm).
 
     Parameters
     ----------
-    name : str
-        One of ``TABLES``.
-    paths : Namespace
-        Of the files ``mnist`` and ``adult``.
+    name : {"adult", "votes"}
+    path : str
+        The file of ``adult``.
     seed : int
-        For the split, where there is none.
+        Of the split.
     """
-    if name in ("adult", "votes"):
-        X, y, norm = (*_adult(paths.adult), 1.0) if name == "adult" else _votes()
-        X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
-        return X, y, X_test, y_test, norm
-    transform, _, short = name.partition(", ")
-    return (*_digits(paths.mnist, transform), _SHORT if short else 1.0)
+    X, y, norm = (*_adult(path), 1.0) if name == "adult" else _votes()
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
+    return X, y, X_test, y_test, norm

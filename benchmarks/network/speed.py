@@ -1,10 +1,9 @@
 """Steps per second of a private network's chain, against DP-SGD of Opacus in the same run.
 
-    python -m venv opacus
-    opacus/bin/pip install torch opacus
-    python -m benchmarks.network.speed --mnist mnist.npz --opacus-python opacus/bin/python [--quick]
+    python -m benchmarks.network.speed --mnist mnist.npz [--results docs/results/network_speed.csv]
 
-Figures of steps in "Neural networks" of docs/benchmarks.rst.
+"Neural networks" of docs/benchmarks.rst. Opacus runs in the environment that `benchmarks.peers`
+builds for it.
 
 The same 169-128-10 network of tanh units, 57,344 pictures (`data.py`), Poisson batches of 4,096 and
 of 256 (57,344 is a multiple of both, as Opacus' loader needs it for that rate), clipping to norm 1, single
@@ -34,8 +33,9 @@ import numpy as np
 from numba import get_num_threads
 from sklearn.base import clone
 
-from benchmarks.common import SETTLE_SECONDS, print_heads
+from benchmarks.common import SETTLE_SECONDS, ResultsTable
 from benchmarks.network.data import load_digits
+from benchmarks.peers.environments import default_cache, python_of
 from skdpbayes.models.mlp import make_mlp, random_start
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.random import public_generator
@@ -109,8 +109,8 @@ def peer_step(run, mode, n_threads, batch_size):
     return run_share
 
 
-def compare(contestants, batch_size, n_steps, n_turns):
-    """Print a row for every contestant; the first is ours."""
+def compare(results, contestants, batch_size, n_steps, n_turns):
+    """Add a line for every contestant; the first is ours."""
     seconds = {name: [] for name in contestants}
     names = list(contestants)
     for turn in range(-1, n_turns):  # The first one warms up.
@@ -120,21 +120,19 @@ def compare(contestants, batch_size, n_steps, n_turns):
             taken = contestants[name](n_steps)
             if turn >= 0:
                 seconds[name].append(taken)
-    ours = np.array(seconds[names[0]])
+    ours = np.median(seconds[names[0]])
     for name, values in seconds.items():
-        least, median = min(values), np.median(values)
-        print(
-            f"| {batch_size:,} | {name} | {1e3 * least:.2f} | {1e3 * median:.2f} "
-            f"| {1 / least:,.0f} | {least / ours.min():.2f} | {median / np.median(ours):.2f} |",
-            flush=True,
-        )
+        median = np.median(values)
+        times = f"{1e3 * min(values):.2f}", f"{1e3 * median:.2f}"
+        results.add(batch_size, name, *times, f"{median / ours:.2f}")
 
 
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mnist", required=True, metavar="PATH")
-    parser.add_argument("--opacus-python", required=True, metavar="PATH")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="of environments")
+    parser.add_argument("--results", help="a CSV file")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--quick", action="store_true", help="fewer turns, fewer steps")
     arguments = parser.parse_args()
@@ -154,14 +152,9 @@ def main():
         "noise_multipliers": noise,
     }
     turns = 3 if arguments.quick else arguments.turns
-    multipliers = " and ".join(f"{value:.3f}" for value in noise)
     n_threads = get_num_threads()
-    print(f"{n_threads} threads, {turns} turns, Opacus' noise multipliers {multipliers}.\n")
-    heads = (
-        "batch | sampler | least ms a step | median | steps a second | ratio of least | of medians"
-    )
-    print_heads(heads)
-    with peer(arguments.opacus_python, setting) as run:
+    results = ResultsTable("batch | sampler | least ms | ms | ratio", arguments.results)
+    with peer(python_of("opacus", arguments.cache), setting) as run:
         for batch_size, n_steps in STEPS.items():
             contestants = {
                 f"ours, {kind.name}": our_step(target, kind(batch_size=batch_size))
@@ -171,7 +164,9 @@ def main():
                 for threads in (n_threads,) if mode == "hooks-loader" else (n_threads, 1):
                     name = f"Opacus, {mode.replace('-', ', ')}, threads: {threads}"
                     contestants[name] = peer_step(run, mode, threads, batch_size)
-            compare(contestants, batch_size, n_steps // (3 if arguments.quick else 1), turns)
+            compare(
+                results, contestants, batch_size, n_steps // (3 if arguments.quick else 1), turns
+            )
 
 
 if __name__ == "__main__":

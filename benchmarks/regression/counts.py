@@ -1,21 +1,16 @@
-"""Errors and intervals of private Poisson regression, against a chain.
+"""Errors and intervals of private Poisson regression.
 
     python -m benchmarks.regression.counts [--repetitions 8] [--sizes 10000x5] [--rates 0.5 5]
         [--dispersion 2]
 
-Tables of "Counts as responses" of docs/benchmarks_numbers.rst: ``docs/results/counts.csv`` by ``--methods
-clipped_residuals --first 300`` with ``--sizes 10000x5 --repetitions 3``, ``--sizes 20000x10 --repetitions 2``
-and ``--sizes 5000x20 --designs decaying --repetitions 2``, one after the other.
+"Counts as responses" of docs/benchmarks_numbers.rst; `benchmarks.refresh` has the commands.
 
 Rows have columns that are uniform in [-1, 1], binary with shares of ones between 0.1 and 0.9, skewed
 (exponential with a mean of 0.4, cut at 3), or decaying (normal with deviations ``j^-0.7`` in a random
 basis). Coefficients have deviation 0.5, which no method knows. Counts are Poisson, or negative binomial
 with a variance of ``dispersion`` times the mean; the rate is that of a row of mean columns. They are cut at
 ``max(20, 4 rate + 16)``. Exposures, if asked for, are lognormal with deviation 0.7. All are private under
-replace_one at delta 1e-5:
-
-- clipped_residuals: `ClippedResiduals`, draws and all;
-- chain: what "auto" took before, Fisher scoring or an underdamped chain.
+replace_one at delta 1e-5, by the default, `ClippedResiduals`.
 
 Printed are medians over tables of the error of logarithms of means, rows counting by their means, over that
 of maximum likelihood without privacy; the share of 90% intervals that cover, of coefficients and of
@@ -31,7 +26,7 @@ import numpy as np
 from benchmarks.common import QUANTILE, ResultsTable, allow_seeds
 from skdpbayes.models import LinearModel, Poisson
 from skdpbayes.privacy import Budget
-from skdpbayes.samplers import Auto, ClippedResiduals
+from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.base import run_plan
 
 DELTA, COEFFICIENTS = 1e-5, 0.5
@@ -69,35 +64,20 @@ def maximum_likelihood(z, counts, offsets):
     return theta
 
 
-def clipped_residuals(bounds, n, budget):
-    """Return the plan of sums of clipped residuals."""
-    return ClippedResiduals().plan(bounds, n, budget)
-
-
-def chain(bounds, n, budget):
-    """Return the plan of a chain."""
-    return Auto(burn_in=0.5).plan(bounds, n, budget)
-
-
-METHODS = {"clipped_residuals": clipped_residuals, "chain": chain}
-
-
-def measured(method, design, size, rate, epsilon, arguments):
+def measured(design, n, d, rate, epsilon, arguments):
     """Return the printed numbers."""
-    n, d = map(int, size.split("x"))
     found = []
     for seed in range(arguments.first, arguments.first + arguments.repetitions):
         rng = np.random.default_rng(seed)
         options = rate, arguments.dispersion, arguments.exposures
         rows, counts, offsets, truth = make_table(design, n, d, *options, rng)
         largest = max(20.0, math.ceil(4.0 * rate + 16.0))
-        constant = "short" if method == "clipped_residuals" else "equal"
         model = LinearModel(
-            family=Poisson(largest), n_features=d, norm=math.sqrt(d), constant=constant
+            family=Poisson(largest), n_features=d, norm=math.sqrt(d), constant="short"
         )
         target = model.target(rows, counts, None, offsets if arguments.exposures else None)
         start = time.process_time()
-        plan = METHODS[method](model.bounds(), n, Budget(epsilon, DELTA))
+        plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, DELTA))
         released = run_plan(target, plan, seed, 0)
         seconds = time.process_time() - start
         draws = model.in_blocks(released.draws.copy())[:, 0]
@@ -134,24 +114,23 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["10000x5"])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.05, 0.5, 5.0, 20.0])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--dispersion", type=float, default=1.0)
     parser.add_argument("--exposures", action="store_true")
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
     heads = (
-        "design | n x d | rate | epsilon | method | error | covers | intercept | width | phi | s"
+        "design | rows | columns | rate | epsilon | error | covers | intercept | width | phi | s"
     )
     results = ResultsTable(heads, arguments.results)
     for design in arguments.designs:
         for size in arguments.sizes:
+            n, d = map(int, size.split("x"))
             for rate in arguments.rates:
                 for epsilon in arguments.epsilons:
-                    for method in arguments.methods:
-                        found = measured(method, design, size, rate, epsilon, arguments)
-                        numbers = (f"{value:.3g}" for value in found)
-                        results.add(design, size, f"{rate:g}", f"{epsilon:g}", method, *numbers)
+                    found = measured(design, n, d, rate, epsilon, arguments)
+                    numbers = (f"{value:.3g}" for value in found)
+                    results.add(design, n, d, f"{rate:g}", f"{epsilon:g}", *numbers)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,10 @@
 """Errors and intervals of private linear regression, against sums that are released once.
 
     python -m benchmarks.regression.linear [--repetitions 4] [--sizes 2000x5 20000x10]
-        [--picture regression.png]
-    python -m benchmarks.regression.linear --designs ball decaying binary skewed student varying \\
-        --sizes 2000x5 20000x10 20000x40 100000x100 --epsilons 0.1 0.3 1 3 10 --picture regression.png
-    python -m benchmarks.regression.linear --bounds 1 10 100 1000 auto --sizes 20000x10 --repetitions 8
+    python -m benchmarks.regression.linear --bounds 1 10 100 1000 auto --sizes 20000x10
 
-Picture and tables of "Numbers as responses" of docs/benchmarks_numbers.rst: ``docs/results/regression.csv``
-by ``--methods clipped_residuals --epsilons .1 .3 1 3 10`` with sizes 2000x5, 20000x10 and 20000x40 one after
-the other, by 12, 6 and 3 repetitions, and ``docs/results/regression_methods.csv`` by ``--sizes 20000x10
---repetitions 6 --designs uniform decaying binary skewed``.
+Pictures and tables of "Numbers as responses" of docs/benchmarks_numbers.rst; `benchmarks.refresh` has the
+commands.
 
 Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary,
 with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit
@@ -44,7 +39,6 @@ from benchmarks.common import (
     QUANTILE,
     ResultsTable,
     allow_seeds,
-    print_heads,
     sandwich_deviations,
     symmetric_noise,
 )
@@ -168,28 +162,8 @@ def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
     return ratio, *np.mean(found, axis=0)[1:3], width, seconds
 
 
-def draw_picture(errors, epsilons, path):
-    """Write a picture of error ratios."""
-    import matplotlib.pyplot as plt
-
-    cells = sorted({key[:3] for key in errors})
-    figure, axes = plt.subplots(1, len(cells), figsize=(4 * len(cells), 3.5), sharey=True)
-    for ax, cell in zip(np.atleast_1d(axes), cells, strict=True):
-        for method in METHODS:
-            values = [errors.get((*cell, epsilon, method), np.nan) for epsilon in epsilons]
-            ax.loglog(epsilons, values, marker="o", label=method)
-        ax.axhline(1.0, color="grey", linewidth=1)
-        ax.set(title=f"{cell[0]}, {cell[1]:,} x {cell[2]}", xlabel="epsilon")
-    np.atleast_1d(axes)[0].set_ylabel("error over least squares'")
-    np.atleast_1d(axes)[0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-
-
-def print_bounds(cell, epsilons, factors, repetitions):
-    """Print a table of errors and coverages by how much too wide the bounds of responses are."""
-    heads = "design | n x d | epsilon | bounds | method | error | coverage | intercept | width | seconds"
-    print_heads(heads)
+def add_bounds(results, cell, epsilons, factors, repetitions):
+    """Add lines of errors and coverages by how much too wide the bounds of responses are."""
     for epsilon in epsilons:
         for factor in factors:
             for name, method in OF_BOUNDS.items():
@@ -200,12 +174,8 @@ def print_bounds(cell, epsilons, factors, repetitions):
                     found = measured(method, *cell, epsilon, repetitions, times)
                 except ValueError:  # Too few rows to learn bounds.
                     found = [np.nan] * 5
-                numbers = " | ".join(f"{value:.3g}" for value in found)
-                design, n, d = cell
-                print(
-                    f"| {design} | {n}x{d} | {epsilon:g} | {factor} | {name} | {numbers} |",
-                    flush=True,
-                )
+                numbers = (f"{value:.3g}" for value in found)
+                results.add(*cell, f"{epsilon:g}", factor, name, *numbers)
 
 
 def main():
@@ -216,32 +186,30 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["2000x5"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--picture")
     parser.add_argument("--bounds", nargs="+", help="how many times too wide, or auto")
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
-    if arguments.bounds:
-        for design in arguments.designs:
-            for size in arguments.sizes:
-                cell = design, *map(int, size.split("x"))
-                print_bounds(cell, arguments.epsilons, arguments.bounds, arguments.repetitions)
-        return
-    heads = "design | n x d | epsilon | method | error | coverage | intercept | width | seconds"
-    results = ResultsTable(heads, arguments.results)
-    errors = {}
-    for design in arguments.designs:
-        for size in arguments.sizes:
-            n, d = map(int, size.split("x"))
-            for epsilon in arguments.epsilons:
-                for method in arguments.methods:
-                    cell = design, n, d, epsilon
-                    found = measured(METHODS[method], *cell, arguments.repetitions)
-                    errors[(*cell, method)] = found[0]
-                    numbers = (f"{value:.3g}" for value in found)
-                    results.add(design, size, f"{epsilon:g}", method, *numbers)
-    if arguments.picture:
-        draw_picture(errors, arguments.epsilons, arguments.picture)
+    cells = [
+        (design, *map(int, size.split("x")))
+        for design in arguments.designs
+        for size in arguments.sizes
+    ]
+    between = "bounds | method" if arguments.bounds else "method"
+    results = ResultsTable(
+        f"design | rows | columns | epsilon | {between} | error | coverage | intercept | width | seconds",
+        arguments.results,
+    )
+    for cell in cells:
+        if arguments.bounds:
+            options = arguments.epsilons, arguments.bounds, arguments.repetitions
+            add_bounds(results, cell, *options)
+            continue
+        for epsilon in arguments.epsilons:
+            for method in arguments.methods:
+                found = measured(METHODS[method], *cell, epsilon, arguments.repetitions)
+                numbers = (f"{value:.3g}" for value in found)
+                results.add(*cell, f"{epsilon:g}", method, *numbers)
 
 
 if __name__ == "__main__":

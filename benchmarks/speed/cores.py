@@ -1,8 +1,9 @@
 """How fast the cores are, as ratios to peers that are measured in the same run.
 
     python -m benchmarks.speed.cores [--quick] [--only gradient steps default counts start]
+        [--results docs/results/cores.csv]
 
-Table "Speed" of docs/benchmarks.rst, and "Speed" of counts in docs/benchmarks_numbers.rst.
+"Speed" of docs/benchmarks.rst.
 
 Four questions, each with its target and what was measured side by side:
 
@@ -13,7 +14,8 @@ Four questions, each with its target and what was measured side by side:
 4. Importing the package and the first fit of a process.
 
 Contestants take turns, so that whatever else the machine does hits all of them; the table has the
-minimum and the median of each, and the ratios of both. Nothing is asserted.
+minimum and the median of each, and the ratios of both. Nothing is asserted. A file has the medians of fits,
+draws and starts.
 """
 
 import argparse
@@ -30,7 +32,7 @@ from numba import get_num_threads, njit, prange
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
-from benchmarks.common import show_ratio, show_times, take_turns
+from benchmarks.common import ResultsTable, show_ratio, show_times, take_turns
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._compute.gradients import CompiledCore, gradient_oracle, gradient_sum, several_cores
 from skdpbayes.models import Logistic
@@ -217,7 +219,7 @@ def _jax_chain(table, prior_precision, plan, draw_batches):
 # 3. The default
 
 
-def compare_fits(shape, goal, n_rounds):
+def compare_fits(results, shape, goal, n_rounds):
     """Time fits of the default at epsilon 1, 400 new draws, and scikit-learn's fit on the same table."""
     X, y = make_table(*shape)
     single, norm = X.astype(np.float32), math.sqrt(shape[1])
@@ -232,12 +234,19 @@ def compare_fits(shape, goal, n_rounds):
     seconds = take_turns(contestants, n_rounds)
     title = f"Fits of the default, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
     show_times(f"{title} (targets: {goal})", seconds)
+    add_medians(results, shape, seconds)
     ours, peer = seconds["default, float64"], seconds["scikit-learn's LogisticRegression"]
     show_ratio("default / scikit-learn", ours, peer, "(none)")
     show_ratio("float32 / float64", seconds["default, float32"], ours, "<= 1x")
 
 
-def compare_fits_of_counts(shape, n_rounds):
+def add_medians(results, shape, seconds):
+    """Add a line for each of what was timed on a table."""
+    for name, values in seconds.items():
+        results.add(name, *shape, f"{np.median(values):.3f}")
+
+
+def compare_fits_of_counts(results, shape, n_rounds):
     """Time fits of the default to counts at epsilon 1, and scikit-learn's fit on the same table."""
     generator = np.random.default_rng(0)
     X, norm = generator.uniform(-1.0, 1.0, shape), math.sqrt(shape[1])
@@ -248,6 +257,7 @@ def compare_fits_of_counts(shape, n_rounds):
         "scikit-learn's PoissonRegressor": lambda: PoissonRegressor(alpha=1e-6).fit(X, y),
     }
     seconds = take_turns(contestants, n_rounds)
+    add_medians(results, shape, seconds)
     show_times(f"Fits to counts, {shape[0]:,} x {shape[1]} (target: 0.5 s)", seconds)
     show_ratio("default / scikit-learn", *seconds.values(), "(none)")
 
@@ -296,7 +306,7 @@ def in_fresh_process(script, cache_folder):
     return float(result.stdout)
 
 
-def measure_start(n_rounds, n_cold):
+def measure_start(results, n_rounds, n_cold):
     """Time the import, and first fits with and without compiled code on disk."""
     imports, default, warm, cold, default_cold = [], [], [], [], []
     for _ in range(n_cold):
@@ -315,6 +325,7 @@ def measure_start(n_rounds, n_cold):
         ("first fit of a chain, code on disk", warm, "< 1.5 s"),
         ("first fit of a chain, nothing on disk", cold, "< 15 s"),
     ):
+        results.add(name, 0, 0, f"{np.median(seconds):.3f}")
         print(f"  {name:46}{min(seconds):>10.2f} s{np.median(seconds):>10.2f} s   target {goal}")
 
 
@@ -324,7 +335,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller tables")
     parts = ("gradient", "steps", "default", "counts", "start")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
+    parser.add_argument("--results", help="a CSV file")
     options = parser.parse_args()
+    results = ResultsTable("what | rows | columns | seconds", options.results)
     quick = options.quick
     if "gradient" in options.only:
         compare_gradients(SMALL_TABLE, 1.7, 10 if quick else 60)
@@ -339,11 +352,11 @@ def main():
             ((20_000, 39), "draws 0.15 s"),
         ):
             if not (quick and shape == LARGE_TABLE):
-                compare_fits(shape, goal, 3 if quick else 7)
+                compare_fits(results, shape, goal, 3 if quick else 7)
     if "counts" in options.only:
-        compare_fits_of_counts((10_000, 5), 3 if quick else 11)
+        compare_fits_of_counts(results, (10_000, 5), 3 if quick else 11)
     if "start" in options.only:
-        measure_start(2 if quick else 3, 1 if quick else 3)
+        measure_start(results, 2 if quick else 3, 1 if quick else 3)
 
 
 if __name__ == "__main__":

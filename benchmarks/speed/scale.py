@@ -1,9 +1,9 @@
 """How cost grows with rows, columns, draws, classes, partitions and entries of a ledger.
 
-    python -m benchmarks.speed.scale [--quick] [--only rows ledger ...] [--results scale.csv]
+    python -m benchmarks.speed.scale [--quick] [--only rows ledger ...] [--results docs/results/scale.csv]
         [--output scale.png]
 
-Table and picture of docs/scale.rst, and its "A thousand million rows".
+Table and picture of docs/scale.rst.
 
 Every cost is CPU time of this process, on one thread for numerical code, so that other work on the machine
 matters little; the least of some repetitions is taken. For each quantity the slope is that of the logarithm

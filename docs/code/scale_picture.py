@@ -6,4 +6,4 @@ from pathlib import Path
 sys.path.insert(0, str(Path.cwd().parents[1]))
 from benchmarks.speed.scale import draw, load
 
-draw(load("scale.csv"))
+draw(load("../results/scale.csv"))

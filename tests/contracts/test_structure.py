@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import skdpbayes
+from benchmarks.refresh import PAGES, figures_of
+from benchmarks.results import figure_of
 from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
@@ -748,3 +751,32 @@ def test_tables_of_results_are_made_of_files_that_are_there():
             assert lines and fields and set(named + fields) <= set(heads), (page, match[1])
             found += 1
     assert found > 8
+
+
+def test_figures_in_sentences_are_cells_of_files():
+    """The role ``result`` names a file, a query that finds lines of it, and a cell that is one figure."""
+    texts = [
+        (page.name, text)
+        for page in (ROOT.parent / "docs").rglob("*.rst")
+        for text in re.findall(r":result:`([^`]*)`", page.read_text())
+    ]
+    assert len(texts) > 50
+    for page, text in texts:
+        try:
+            figure = figure_of(text)
+        except (ValueError, KeyError, FileNotFoundError, pd.errors.UndefinedVariableError) as error:
+            raise AssertionError(f"{page}: {text}: {error!r}") from error
+        assert re.fullmatch(r"[-+]?[\d,.]+%?", figure), f"{page}: {text} is {figure!r}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_of_benchmarks_have_no_figure_of_their_own(name):
+    assert not figures_of((ROOT.parent / "docs" / f"{name}.rst").read_text())
+
+
+def test_figures_are_told_from_settings_and_from_cells_of_files():
+    text = "At epsilon 0.1 and 0.3, 90% intervals of :result:`a.csv; x == 0.2; {y:.2f}` and 0.25 hold 95%."
+    assert figures_of(text) == ["0.25", "95%"]
+    assert not figures_of(
+        "Text.\n\n.. results-table:: a.csv\n   :only: x == 0.5\n\nMore of version 1.9.\n"
+    )
