@@ -31,8 +31,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
+from benchmarks.papers.results import VERDICTS, merge, read_verdicts
 from benchmarks.peers.environments import default_cache
 from benchmarks.results import FOLDER, figure_of
 from skdpbayes._compute.gradients import code_of
@@ -40,6 +42,10 @@ from skdpbayes._compute.gradients import code_of
 ROOT = Path(__file__).parents[1]
 RECORD = FOLDER / "measured.json"
 README = ROOT / "README.md"
+# Parts of the package on which no figure depends.
+UNMEASURED = {"audit", "report", "_cli.py", "__main__.py"}
+# Of the files that tasks share.
+_LOCK = Lock()
 
 
 class Task(NamedTuple):
@@ -54,11 +60,14 @@ class Task(NamedTuple):
         to be, ``{work}`` a folder that is kept, and ``{adult}`` and ``{mnist}`` are files that a user has.
     is_alone : bool
         Whether it measures time.
+    has_verdicts : bool
+        Whether it writes lines of ``papers.csv``, too, which several tasks share.
     """
 
     files: str
     command: str
     is_alone: bool = False
+    has_verdicts: bool = False
 
     @property
     def modules(self):
@@ -73,6 +82,14 @@ def task(files, command, **options):
     return Task(files, " && ".join(parts), **options)
 
 
+def paper(files, command):
+    """Return the `Task` of a script of `benchmarks.papers`."""
+    names = " ".join(f"papers_{name}.csv" for name in files.split())
+    return Task(names, f"papers.{command} --folder {{folder}}", has_verdicts=True)
+
+
+_OURS = "--peers skdpbayes 'skdpbayes, add or remove'"
+_ASKED = "--results {work}/fits.jsonl --mnist {mnist}"
 _LINEAR = "regression.linear --methods clipped_residuals --epsilons 0.1 0.3 1 3 10 --designs"
 _OF_ERRORS = "uniform decaying binary skewed student varying exponential"
 TASKS = (
@@ -150,6 +167,24 @@ TASKS = (
         "regression.counts --first 300 --sizes 20000x10 --repetitions 2 && "
         "regression.counts --first 300 --sizes 5000x20 --designs decaying --repetitions 2",
     ),
+    # docs/peers.rst: fits of this package anew, and of others those that are not kept.
+    Task(
+        "peers_real.csv peers_real_summary.csv peers_real_losses.csv peers_others.csv",
+        f"peers {_ASKED} {_OURS} --again && peers {_ASKED} && "
+        "peers.rankings {work}/fits.jsonl --folder {folder}",
+    ),
+    # docs/papers.rst
+    paper(
+        "one_sample sgld_noise free_sgld objective_perturbation",
+        "wang_fienberg_smola_2015 --rows 1000",
+    ),
+    paper("sgld_steps sgld_accuracy", "li_chen_liu_carin_2019 --mnist {mnist} --full --seeds 3"),
+    paper(
+        "minibatch_barker minibatch_barker_costs", "heikkila_jalko_dikmen_honkela_2019 --seeds 8"
+    ),
+    paper("bayes_by_backprop", "bayes_by_backprop_2020"),
+    paper("last_iterates", "ryffel_bach_pointcheval_2022"),
+    paper("dp_fast_mh digits_total", "zhang_zhang_2023 --mnist {mnist} --seeds 3"),
     # docs/scale.rst
     task("scale.csv", "speed.scale", is_alone=True),
     # README.md
@@ -162,7 +197,12 @@ TASKS = (
 def code_hash(modules):
     """Return a hash of the package's code and of modules of `benchmarks`."""
     folder = ROOT / "benchmarks"
-    paths = sorted((ROOT / "skdpbayes").rglob("*.py"))
+    package = ROOT / "skdpbayes"
+    paths = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in UNMEASURED
+    ]
     for name in modules:
         path = folder / name.replace(".", "/")
         paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
@@ -204,9 +244,12 @@ def measure(task, places):
                 return False
         for name in task.files.split():
             (FOLDER / name).write_bytes((Path(folder) / name).read_bytes())
+        verdicts = read_verdicts(Path(folder) / VERDICTS)
     line = {"code": code, "date": time.strftime("%Y-%m-%d"), "seconds": round(time.time() - start)}
-    record = load_record() | {name: line for name in task.files.split()}
-    RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    with _LOCK:
+        merge(FOLDER / VERDICTS, verdicts)
+        record = load_record() | {name: line for name in task.files.split()}
+        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
     return True
 
 
@@ -259,7 +302,7 @@ def complaints():
     for task in TASKS:
         if not is_current(task, record):
             found.append(f"{task.files}: of other code, or not there")
-    known = {name for task in TASKS for name in task.files.split()}
+    known = {VERDICTS}.union(*(task.files.split() for task in TASKS))
     for path in sorted(FOLDER.glob("*.csv")):
         if path.name not in known:
             found.append(f"{path.name}: nothing measures it")

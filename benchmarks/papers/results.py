@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.common import ResultsTable
 from skdpbayes.exceptions import PrivacyWarning
 
+VERDICTS = "papers.csv"
 HEADS = ("paper", "claim", "measured", "verdict")
 # In the order of the page.
 PAPERS = (
@@ -56,9 +57,18 @@ def conclude(folder, paper, *lines):
         print(f"\nVERDICT: {verdict}. Claim: {claim}. Measured: {measured}.")
     if folder is None:
         return
-    path = folder / "papers.csv"
-    rows = list(csv.reader(path.open(newline="")))[1:] if path.exists() else []
-    rows = [row for row in rows if row[0] != paper] + [(paper, *line) for line in lines]
+    merge(folder / VERDICTS, [(paper, *line) for line in lines])
+
+
+def merge(path, lines):
+    """Put lines of some papers in the file of the page's table, in the place of older ones."""
+    papers = {line[0] for line in lines}
+    rows = [row for row in read_verdicts(path) if row[0] not in papers] + list(lines)
     rows.sort(key=lambda row: PAPERS.index(row[0]))
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADS, *rows])
+
+
+def read_verdicts(path):
+    """Return the lines of that file."""
+    return list(csv.reader(path.open(newline="")))[1:] if path.exists() else []
