@@ -4,7 +4,8 @@
 at commit 9a503f4. Options were all flat then; `new_sampler` says whose they are now. A number that a case
 does not have is not compared. Plans of noisy sums were recorded to the bit, before their samplers became one.
 Those of "sgfs", of chains without privacy, and of the shares of a ridge's noisy sums, mended since, are
-recorded anew; what a ridge's plan costs is as it was. Networks had no calibration then, and their draws were recorded again when weights of records became less dependent on labels.
+recorded anew; what a ridge's plan costs is as it was. Networks had no calibration then, and their
+draws were recorded again when weights of records became less dependent on labels.
 
 Plans are arithmetic on a few numbers. Draws are sums over records, which processors add in different orders;
 but drift and noise are rounded to a lattice of about 2^-24 noise deviations, so that another order moves a
