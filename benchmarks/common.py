@@ -201,8 +201,10 @@ def sandwich_deviations(z, errors, slopes=1.0):
 
 
 def mean_with_error(values):
-    """Return (mean, its standard error); the error is nan for a single value."""
+    """Return (mean, its standard error); the error is nan for a single value, both for none."""
     values = np.asarray(values, dtype=float)
+    if not len(values):
+        return math.nan, math.nan
     error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return float(np.mean(values)), float(error)
 
