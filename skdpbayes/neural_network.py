@@ -350,7 +350,8 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             self, self._read(X, y, groups, **others), model_of
         )
         self.data_norm_ = model.norm
-        self.row_norm_ = self.data_norm_ * (diagnostics.row_norm or 1.0)
+        norm = diagnostics.row_norm
+        self.row_norm_ = self.data_norm_ * (1.0 if norm is None else norm)
         self.activation_ = self.activation
         self.layer_sizes_ = model.sizes
         self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size

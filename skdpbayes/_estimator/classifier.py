@@ -3,8 +3,9 @@
 p(y | x, data) = mean over draws of p(y | x, theta)
 """
 
+import math
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,8 @@ from .base import PrivatePosterior
 
 # Largest error of an expansion, in Monte Carlo errors.
 _EXPANSION_ERROR = 0.01
-# Most columns of draws of which third moments are computed.
-_MOST_THIRD_MOMENTS = 128
+# Most draws of which third moments are computed.
+_MOST_THIRD_MOMENTS = 2000
 # Columns that a product computes at once.
 _PANEL = 16
 # Means below this may have underflowed in all but a few draws.
@@ -175,16 +176,26 @@ def expansion(draws, weights):
         less at its top than that before.
     most : float
     """
-    counted = weights > 0.0
-    draws, roots = draws[counted], np.sqrt(weights[counted])
+    draws, weights = np.asarray(draws, float), np.asarray(weights, float)
+    return _expansion(draws.shape, draws.tobytes(), weights.tobytes())
+
+
+@lru_cache(maxsize=4)  # Rows may come one by one.
+def _expansion(shape, draws, weights):
+    weights = np.frombuffer(weights)
+    draws, roots = (
+        np.frombuffer(draws).reshape(shape)[weights > 0.0],
+        np.sqrt(weights[weights > 0.0]),
+    )
     mean = roots**2 @ draws
     q, r = np.linalg.qr(roots[:, None] * (draws - mean))
     # Of shape (n_draws, rank); products with unit vectors are deviations over their root mean square.
     standard = q / roots[:, None]
     longest = third = float(np.linalg.norm(standard, axis=1).max())
-    if standard.shape[1] <= _MOST_THIRD_MOMENTS:
-        pairs = (q[:, :, None] * q[:, None]).reshape(len(q), -1)
-        third = min(third, float(np.linalg.norm(standard.T @ pairs, 2)))
+    if len(q) <= _MOST_THIRD_MOMENTS:
+        # The squared norm of the matrix of third moments, of shape (rank, rank^2).
+        pairs = standard.T @ ((q @ q.T) ** 2 @ standard)
+        third = min(third, math.sqrt(float(np.linalg.norm(pairs, 2))))
 
     # Of roots of variances; beyond the largest, the second part alone is too large.
     root = np.linspace(0.0, 1.0 / longest, 1000)

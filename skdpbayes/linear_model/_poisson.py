@@ -297,7 +297,8 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         """
         diagnostics = self._fit(X, y, sample_weight, groups, client, exposure=exposure)
         self._is_exposed = exposure is not None
-        self.dispersion_ = float(diagnostics.dispersion or 1.0)
+        dispersion = diagnostics.dispersion
+        self.dispersion_ = 1.0 if dispersion is None else float(dispersion)
         self.max_count_ = self._law.max_count
         self.target_bounds_ = 0.0, self.max_count_
         return self

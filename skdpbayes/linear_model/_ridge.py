@@ -81,7 +81,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients. None learns it, at no cost; "clipped_residuals" then
-        expects responses to vary by about a third of half the distance of their bounds.
+        expects columns to explain no more than responses can vary by within their bounds.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept around the middle of the bounds. With None
         "clipped_residuals" learns it, around ``prior_scale`` or, without it, half the distance of the

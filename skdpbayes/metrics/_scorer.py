@@ -397,9 +397,8 @@ class PrivateScorer:
                 "'neg_mean_poisson_deviance'."
             )
         final = final_estimator(getattr(estimator, "best_estimator_", estimator))
-        if self.score_func is dp_mean_poisson_deviance and not getattr(
-            final, "_reads_counts", True
-        ):
+        is_of_counts = self.score_func is dp_mean_poisson_deviance and is_regressor(estimator)
+        if is_of_counts and not getattr(final, "_reads_counts", True):
             # Known of the model, so that an error says nothing about rows, in a search in particular.
             raise TypeError(
                 f"the Poisson deviance is for expected counts, and {type(final).__name__} may predict "

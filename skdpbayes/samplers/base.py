@@ -308,8 +308,9 @@ class Diagnostics(Mapping[str, Any]):
     @classmethod
     def of(cls, released: Mapping[str, Any]) -> Self:
         """The record of a mapping, such as an estimator's ``released_``; other names are in ``own``."""
-        known = {k: v for k, v in released.items() if k in _DIAGNOSTIC_NAMES and v is not None}
-        return cls(**known, own={k: v for k, v in released.items() if k not in known})
+        known = {name: released[name] for name in _DIAGNOSTIC_NAMES if name in released}
+        own = {name: value for name, value in released.items() if name not in known}
+        return cls(**known, own=own)
 
     def __getitem__(self, name: str) -> Any:
         value = getattr(self, name) if name in _DIAGNOSTIC_NAMES else None

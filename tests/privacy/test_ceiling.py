@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator import fit
+from skdpbayes._estimator import bounds
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import _base, dp_accuracy_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
@@ -37,7 +37,7 @@ def refused(release, what="was made for at most 1:"):
     [
         (noise_aware, "LABEL_SHARE", 0.8, DPBayesianLogisticRegression(sampler="noise_aware")),
         (noise_aware, "MOMENT_SHARE", 0.2, DPBayesianLogisticRegression(sampler="noise_aware")),
-        (fit, "_ROUNDING_ALLOWANCE", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
+        (bounds, "_ROUNDING_ALLOWANCE", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
     ],
 )
 def test_one_share_that_is_raised_is_refused(monkeypatch, module, name, more, estimator):

@@ -19,6 +19,7 @@ from skdpbayes.privacy import (
     privacy_report,
 )
 from skdpbayes.privacy.losses import PureMechanism as Pure
+from skdpbayes.privacy.planned_release import PlannedRelease
 from skdpbayes.privacy.units import (
     Persons,
     cost_for_persons,
@@ -28,7 +29,7 @@ from skdpbayes.privacy.units import (
 
 
 @dataclass(frozen=True)
-class APlan:
+class APlan(PlannedRelease):
     cost: PrivacyCost
     persons: Persons | None = None
 

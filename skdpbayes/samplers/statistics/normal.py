@@ -13,10 +13,13 @@ because noisy sums see the same errors. On the diagonal there is ``n (b - e^2 - 
 what rows that are not normal may change. ``E``, what is not known of the curvature, is symmetric with entries
 of variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and is integrated out.
 
-Responses lie within public bounds ``[-B, B]``. Their mean ``a`` and their variance ``sigma^2``, at 0, have a
-prior besides those of ``u`` and ``s``: a normal one of variance ``B^2 / 3``, and an exponential one of mean
-``B^2 / 9``, unless a prior scale is given. Without it many coefficients would explain far more than responses
-can vary by.
+Responses lie within public bounds ``[-B, B]``. Their mean ``a`` and the variance ``v = sigma^2 - s^2`` that
+rows explain, at 0, have a prior besides those of ``u`` and ``s``, unless a prior scale is given,
+
+    a ~ N(0, B^2 / 3),    p(v) ~ 1 / (1 + 9 v / B^2) / (1 + (v / B^2)^4),
+
+which is even below ``B^2 / 9``, even on a log scale from there to ``B^2``, as much as responses at both
+bounds vary by, and little beyond. Without it many coefficients would explain far more than that.
 """
 
 import math
@@ -205,6 +208,15 @@ _LARGEST_SKEWNESS = 1.5
 _NOISE_FLOOR = 1.5
 
 
+def variance_energy(variance, bound):
+    """Minus the log density of a variance of responses within ``[-bound, bound]``, and its slope."""
+    usual = RESPONSES**2
+    with np.errstate(divide="ignore", over="ignore"):
+        share = np.asarray(variance / bound**2)
+        slope = 1.0 / (usual + share) + 4.0 / (share**-3.0 + share)
+        return np.log1p(share / usual) + np.log1p(share**4), slope / bound**2
+
+
 @dataclass(frozen=True)
 class NormalDensity(Density):
     """The likelihood of noisy sums and mean squares, and the prior; a point is ``(u, log s)``.
@@ -258,7 +270,7 @@ class NormalDensity(Density):
         energy, gradient = self._mean_square_energy(coefficients, log_s)
         gradient[:, -1] += away / self.log_sd
         energy += 0.5 * away**2
-        of_responses, slopes = self._response_energy(coefficients, log_s)
+        of_responses, slopes = self._response_energy(coefficients)
         energy, gradient = energy + of_responses, gradient + slopes
         if self.noisy_sums:
             of_sums, slopes, _ = self._noisy_sum_energy(coefficients, log_s)
@@ -285,22 +297,22 @@ class NormalDensity(Density):
         gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=0)
         return gradient
 
-    def _response_energy(self, u, log_s):
-        """The energy of the mean and the variance of responses, of which bounds tell a usual size."""
-        d, a, sigma = self.residuals(u, log_s, np.zeros((1, u.shape[1])))
-        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
-        energy = sigma**2 / usual + 0.5 * a**2 / of_mean
-        return energy[0], self._vjp(d, a, sigma, log_s, a / of_mean, 2.0 * sigma / usual)
-
-    def _response_information(self, log_s):
-        """Its curvature, which is positive."""
+    def _response_energy(self, u):
+        """The energy of the mean and the variance of expected responses, and its gradient."""
         mean, squares = self.curvature.mean, self.curvature.squares
-        usual, of_mean = (RESPONSES * self.bound) ** 2, _MEAN_VARIANCE * self.bound**2
+        a, of_mean = u @ mean, _MEAN_VARIANCE * self.bound**2
+        variance, slope = variance_energy(np.maximum(u**2 @ squares - a**2, 0.0), self.bound)
+        gradient = 2.0 * slope[:, None] * (squares * u - a[:, None] * mean)
+        gradient += (a / of_mean)[:, None] * mean
+        return variance + 0.5 * a**2 / of_mean, np.pad(gradient, ((0, 0), (0, 1)))
+
+    def _response_information(self, u):
+        """Its curvature with the slope of the energy of the variance that there is here: positive."""
+        mean, squares = self.curvature.mean, self.curvature.squares
+        _, (slope,) = variance_energy(np.maximum(u**2 @ squares - (u @ mean) ** 2, 0.0), self.bound)
         within = 1.0 / max(1.0, float(np.sum(mean**2 / squares)))
-        of_rows = np.diag(squares) - within * np.outer(mean, mean)
-        matrix = np.pad(2.0 * of_rows / usual + np.outer(mean, mean) / of_mean, (0, 1))
-        matrix[-1, -1] = 4.0 * math.exp(2.0 * log_s) / usual
-        return matrix
+        of_rows = 2.0 * slope * (np.diag(squares) - within * np.outer(mean, mean))
+        return np.pad(of_rows + np.outer(mean, mean) / (_MEAN_VARIANCE * self.bound**2), (0, 1))
 
     @cached_property
     def _mean_square_arrays(self):
@@ -388,7 +400,7 @@ class NormalDensity(Density):
         coefficients, log_s = u[None, :-1], u[-1:]
         matrix = self.prior.precision(self.scales)
         matrix[-1, -1] += self.log_sd**-2.0
-        matrix = matrix + self._response_information(u[-1])
+        matrix = matrix + self._response_information(coefficients)
         points, clips, _, deviations = self._mean_square_arrays
         d, a, sigma = self.residuals(coefficients, log_s, points)
         law = clipped_normal(a, sigma, clips)
@@ -583,7 +595,7 @@ class NormalLikelihood(Likelihood):
         ends = square.value + np.array([-_ENDS, _ENDS]) * noise
         low, high = np.clip(ends, 0.0, largest)
         grid = np.linspace(low, high, _N_POINTS)
-        logs = -0.5 * ((grid - square.value) / noise) ** 2 - grid / (RESPONSES * self.bound) ** 2
+        logs = -0.5 * ((grid - square.value) / noise) ** 2 - variance_energy(grid, self.bound)[0]
         mean = softmax(logs) @ grid
         deviation = math.sqrt(softmax(logs) @ (grid - mean) ** 2)
         likely = float(mean + self._doubts * deviation)

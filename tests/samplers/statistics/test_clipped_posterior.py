@@ -383,6 +383,18 @@ def test_a_small_budget_does_not_predict_worse_than_the_middle_of_bounds():
     assert np.mean(ratios) < 0.8
 
 
+def test_responses_at_both_bounds_have_errors_as_large_as_that():
+    """What bounds say of explained responses says nothing of errors."""
+    deviations = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(200, 3))
+        y = np.where(rng.random(200) < 0.5 + 0.15 * np.clip(rows[:, 0], -1.0, 1.0), 1.0, -1.0)
+        model = DPBayesianRidge((-1.0, 1.0), epsilon=0.5, delta=1e-5, random_state=seed)
+        deviations.append(model.fit(rows, y).noise_samples_.mean())
+    assert np.mean(deviations) > 0.5
+
+
 def bent_table(seed, n=20_000):
     """A mean that is no linear function of rows, some of which are long."""
     rng = np.random.default_rng(seed)
