@@ -472,7 +472,7 @@ def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     learn = NormalLikelihood._learn_residuals
 
     def deceived(likelihood, value, square):
-        learn(likelihood, value._replace(noise=0.1 * value.noise), square)
+        learn(likelihood, value._replace(noise=0.03 * value.noise), square)
 
     monkeypatch.setattr(NormalLikelihood, "_learn_residuals", deceived)
     shares = []

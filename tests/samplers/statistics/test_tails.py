@@ -62,7 +62,7 @@ def test_an_intercept_is_that_of_the_mean_where_errors_are_skewed(errors):
         draws, truth = fitted(errors, seed, 3.0, with_tails=False)
         without.append((draws.mean(axis=0) - truth)[3] / draws.std(axis=0)[3])
     assert np.sqrt(np.mean(np.square(off))) < 1.7 and np.abs(off).max() < 3.0
-    assert np.abs(without).min() > 5.0
+    assert np.sqrt(np.mean(np.square(without))) > 7.0 and np.abs(without).min() > 3.5
 
 
 def test_symmetric_errors_have_an_intercept_nearly_as_narrow_as_without():
@@ -345,7 +345,7 @@ def test_intervals_hold_slopes_of_the_mean_where_errors_are_skewed():
 @pytest.mark.nightly
 @pytest.mark.parametrize("n, epsilon", [(20_000, 1.0), (20_000, 10.0), (100_000, 1.0)])
 def test_nine_of_ten_intervals_hold_slopes_of_skewed_errors(n, epsilon):
-    held = share_held(range(100, 140), n, epsilon)
+    held = share_held(range(100, 180), n, epsilon)
     assert held.mean() > 0.85 and held.min() > 0.75
 
 
