@@ -234,7 +234,9 @@ def is_current(task, record):
 def measure(task, places):
     """Run a task; its files and the record are replaced if it ends well. Return whether it did."""
     code, start = code_hash(task.modules), time.time()
-    environment = os.environ | ({} if task.is_alone else {"OMP_NUM_THREADS": "1"})
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    if not task.is_alone:
+        environment["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         for part in task.command.split(" && "):
             words = [word.format(folder=folder, **places) for word in shlex.split(part)]
