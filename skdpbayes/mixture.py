@@ -606,14 +606,5 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         """
         return self._posterior.summary(level)
 
-    @property
-    def _posterior(self):
-        check_is_fitted(self)
-        return MixturePosterior(
-            self.posterior_samples_,
-            self.plan_,
-            self.released_,
-            self._column_names(),
-            covariance_type=self.covariance_type,
-            order=self._order,
-        )
+    def _drawn_posterior(self, **shared):
+        return MixturePosterior(**shared, covariance_type=self.covariance_type, order=self._order)

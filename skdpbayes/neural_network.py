@@ -403,17 +403,8 @@ class DPBayesianMLPClassifier(PrivateClassifier):
             np.logaddexp(total, log_softmax(logits, axis=1), out=total)
         return total - np.log(len(self.posterior_samples_))
 
-    @property
-    def _posterior(self):
-        check_is_fitted(self)
-        return NetworkPosterior(
-            self.posterior_samples_,
-            self.plan_,
-            self.released_,
-            self._column_names(),
-            sizes=self.layer_sizes_,
-            classes=self.classes_,
-        )
+    def _drawn_posterior(self, **shared):
+        return NetworkPosterior(**shared, sizes=self.layer_sizes_, classes=self.classes_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,9 +46,10 @@ def with_constant(X):
 class Truth(NamedTuple):
     """Coefficients of shape (n_outputs, d + 1), and a linear predictor's and residuals to draw from.
 
-    ``theta`` is what intervals are to hold.
+    ``theta`` is what intervals are to hold, of coefficients that are ``identified``.
     """
 
+    identified: np.ndarray
     theta: np.ndarray
     slopes: np.ndarray
     residuals: np.ndarray | None
@@ -60,12 +61,13 @@ def truth_of(table):
     if table.n_classes is not None:
         model = LogisticRegression(C=1.0, max_iter=5_000).fit(table.X, table.y)
         slopes = np.column_stack([model.coef_, model.intercept_])
-        return Truth(slopes, slopes, None)
+        return Truth(identified(z), slopes, slopes, None)
     model = RidgeCV(np.geomspace(1e-3, 1e3, 25)).fit(table.X, table.y)
     slopes = np.append(model.coef_, model.intercept_)
     residuals = table.y - z @ slopes
     mean = mean_of_clipped(z @ slopes, residuals, *table.target_bounds)
-    return Truth(np.linalg.lstsq(z, mean, rcond=None)[0][None], slopes[None], residuals)
+    theta = np.linalg.lstsq(z, mean, rcond=None)[0]
+    return Truth(identified(z), theta[None], slopes[None], residuals)
 
 
 def mean_of_clipped(linear, residuals, low, high):
@@ -133,7 +135,7 @@ def measured(table, epsilons, truth, seed):
     X = table.X[rng.integers(len(table.X), size=min(len(table.X), N_MOST))]
     y = draw_responses(with_constant(X), truth, table.target_bounds, rng)
     theta = truth.theta
-    z, told = with_constant(X[:N_PREDICTED]), identified(with_constant(table.X))
+    z, told = with_constant(X[:N_PREDICTED]), truth.identified
     fits = [fitted(table, X, y, epsilon, seed) for epsilon in epsilons]
     _, least = intervals(predictors(z, fits[-1].draws), predictors(z, theta))
     found = []

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import RANDOM_STATE, Interval, check_sizes, planned_size
 from .._typing import RandomStateLike
@@ -156,6 +157,16 @@ class PrivatePosterior(BaseEstimator):
     @property
     def _posterior(self) -> DrawnPosterior:
         """The draws as a value, with what makes more of them; raises an error before a fit."""
+        check_is_fitted(self)
+        return self._drawn_posterior(
+            draws=self.posterior_samples_,
+            plan=self.plan_,
+            released=self.released_,
+            columns=self._column_names(),
+        )
+
+    def _drawn_posterior(self, **shared: Any) -> DrawnPosterior:
+        """The value of this kind of model; ``shared`` are fields that all kinds have."""
         raise NotImplementedError(f"{type(self).__name__} has no posterior.")
 
     def _sampler(self):

@@ -452,14 +452,6 @@ class LinearPosterior(PrivatePosterior):
         columns = [NotedColumn(str(name)) for name in self._column_names()]
         return interval_notes(self.plan_, self._diagnostics, columns)
 
-    @property
-    def _posterior(self):
-        check_is_fitted(self)
-        return CoefficientPosterior(
-            self.posterior_samples_,
-            self.plan_,
-            self.released_,
-            self._column_names(),
-            self._origin(),
-            classes=getattr(self, "classes_", None),
-        )
+    def _drawn_posterior(self, **shared):
+        classes = getattr(self, "classes_", None)
+        return CoefficientPosterior(**shared, origin=self._origin(), classes=classes)

@@ -92,18 +92,6 @@ def _parts(rows):
     return rows.data, rows.indices, rows.indptr
 
 
-def without_zeros(rows):
-    """Values, columns and starts of the rows of an array as a CSR array has them."""
-    starts = np.zeros(len(rows) + 1, np.int64)
-    _count_entries(read_only(rows), starts)
-    starts = np.cumsum(starts)
-    # SciPy copies column numbers at every use if these are of another type.
-    starts = starts.astype(np.int32 if starts[-1] < 2**31 else np.int64)
-    values, columns = np.empty(starts[-1], rows.dtype), np.empty(starts[-1], np.int32)
-    _write_entries(read_only(rows), starts, values, columns)
-    return values, columns, starts
-
-
 @intrinsic
 def _add_tile(typing_context, left_block, right, n_rows, i, j, sums):
     """Add ``left[:n_rows, i:i+8].T @ right[:n_rows, j:j+8]``; all arrays have as many columns."""
@@ -300,23 +288,6 @@ def _square_sparse(values, columns, starts, scale, transform, constant, squares)
         for j in range(moved.size):
             total += moved[j] ** 2
         squares[i] = total
-
-
-@compiled
-def _count_entries(rows, starts):
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            starts[i + 1] += rows[i, j] != 0.0
-
-
-@compiled
-def _write_entries(rows, starts, values, columns):
-    for i in range(rows.shape[0]):
-        k = starts[i]
-        for j in range(rows.shape[1]):
-            if rows[i, j] != 0.0:
-                values[k], columns[k] = rows[i, j], j
-                k += 1
 
 
 # exp(x) and differences of log(1 + exp(x)) in plain arithmetic, so that loops over rows are

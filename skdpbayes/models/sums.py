@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from .._errors import suppress_fp_warnings
-from .kernels import logistic_sums, moment, squared_lengths, without_zeros
-from .rows import map_chunks, read_only
+from .kernels import logistic_sums, moment, squared_lengths
+from .rows import make_rows, map_chunks, read_only
 
 # Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
 #
@@ -163,16 +163,13 @@ def compacted(target):
     rows = target.values
     if hasattr(target, "starts") or rows.shape[1] < _LEAST_SPARSE_COLUMNS:
         return target
-    for part in (
-        rows[:_LARGEST_BLOCK],
-        rows,
-    ):  # Most tables show by a few rows that they are dense.
+    # Most tables show by a few rows that they are dense.
+    for part in (rows[:_LARGEST_BLOCK], rows):
         if np.count_nonzero(part) > _LARGEST_SPARSE_DENSITY * part.size:
             return target
-    fields = dict(
-        zip(("values", "columns", "starts"), map(read_only, without_zeros(rows)), strict=True)
-    )
-    return target.family.target_classes[1](**{**target._asdict(), **fields})
+    _, sparse, _ = target.family.target_classes
+    fields = make_rows(sp.csr_array(rows), target.scale)._asdict()
+    return sparse(**{**target._asdict(), **fields})
 
 
 def _added(sums, more):

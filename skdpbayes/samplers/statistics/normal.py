@@ -596,11 +596,12 @@ class NormalLikelihood(Likelihood):
         low, high = np.clip(ends, 0.0, largest)
         grid = np.linspace(low, high, _N_POINTS)
         logs = -0.5 * ((grid - square.value) / noise) ** 2 - variance_energy(grid, self.bound)[0]
-        mean = softmax(logs) @ grid
-        deviation = math.sqrt(softmax(logs) @ (grid - mean) ** 2)
-        likely = float(mean + self._doubts * deviation)
-        if likely < _SATURATED * square.clip**2:
-            self.residual_sd = min(self.residual_sd, deviation_of(likely, square.clip))
+        probabilities = softmax(logs)
+        mean = probabilities @ grid
+        deviation = math.sqrt(probabilities @ (grid - mean) ** 2)
+        upper = float(mean + self._margin_sds * deviation)
+        if upper < _SATURATED * square.clip**2:
+            self.residual_sd = min(self.residual_sd, deviation_of(upper, square.clip))
         self.clip = self._next_clip()
 
     def _learn_residuals(self, value, square):
@@ -631,26 +632,28 @@ class NormalLikelihood(Likelihood):
 
     def _next_clip(self):
         """The clip for residuals of a deviation, never larger than the last."""
-        return max(min(self.clip, self._best.ratio * self.residual_sd), _LEAST_CLIP * self.bound)
+        return max(
+            min(self.clip, self._best_clip.ratio * self.residual_sd), _LEAST_CLIP * self.bound
+        )
 
     @cached_property
-    def _best(self):
+    def _best_clip(self):
         mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.residual_multipliers))
         moved = self.max_weight * self.plan.budget.sensitivity_factor * self.coordinates.norm
         return best_clip(self.n_records, moved, mu)
 
     @property
-    def _doubts(self):
-        """Posterior deviations that are added to what tells a clip.
+    def _margin_sds(self):
+        """Posterior deviations that are added to the deviation of residuals of which a clip is a multiple.
 
         A clip that is too small costs sampling errors, and one that is too large costs noise.
         """
-        return _UPPER_SDS * self._best.of_sampling
+        return _UPPER_SDS * self._best_clip.of_sampling
 
     def _note_residual_sd(self, density):
-        """Note the deviation that residuals have at the mode, with a doubt."""
+        """Note the deviation that residuals have at the mode, with a margin."""
         variances = np.maximum(np.diag(inv(density.information(density.start))), 0.0)
-        log_s = density.start[-1] + self._doubts * math.sqrt(variances[-1])
+        log_s = density.start[-1] + self._margin_sds * math.sqrt(variances[-1])
         log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         of_point = variances[:-1] @ self.curvature.squares
         self.residual_sd = math.sqrt(math.exp(2.0 * log_s) + of_point)
