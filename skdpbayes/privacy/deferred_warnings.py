@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
+from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 from .._arguments import callers_level
@@ -99,17 +100,25 @@ def _may_be_error(category):
     return False
 
 
+# Held while the list of filters is replaced.
+_FILTERS = Lock()
+
+
 @contextmanager
 def _first_filter(action, category):
-    """Put a filter before all others, and take it back."""
-    filters: Any = warnings.filters
-    first_filter = (action, None, category, None, 0)
-    filters.insert(0, first_filter)
+    """Put a filter before all others, and take it back.
+
+    The list is replaced, as `warnings.catch_warnings` does: where another thread removes an element of the
+    list that a warning goes through, that warning passes over the next filter.
+    """
+    first_filter: Any = (action, None, category, None, 0)
+    with _FILTERS:
+        warnings.filters = [first_filter, *warnings.filters]
     try:
         yield
     finally:
-        if first_filter in filters:
-            filters.remove(first_filter)
+        with _FILTERS:
+            warnings.filters = [kept for kept in warnings.filters if kept is not first_filter]
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

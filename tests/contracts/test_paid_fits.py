@@ -4,6 +4,7 @@ import ast
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,12 @@ from skdpbayes.models import LinearModel, Logistic, Normal, Poisson, Softmax
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.privacy.deferred_warnings import ignored_warnings, warn, warnings_last
+from skdpbayes.privacy.deferred_warnings import (
+    _first_filter,
+    ignored_warnings,
+    warn,
+    warnings_last,
+)
 from skdpbayes.samplers.base import samplers_by_name
 
 N = 3000
@@ -275,6 +281,26 @@ def test_fits_in_threads_leave_filters_as_they_are():
         before = list(warnings.filters)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(fit, range(4)))
+        assert list(warnings.filters) == before
+
+
+def test_a_filter_that_another_thread_takes_back_hides_no_other():
+    body = ExitStack()
+
+    class EndsTheBody(type):
+        def __subclasscheck__(cls, category):
+            body.close()  # As a thread might that runs while a warning goes through the filters.
+            return False
+
+    class Elsewhere(Warning, metaclass=EndsTheBody):
+        pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        before = list(warnings.filters)
+        body.enter_context(_first_filter("default", Elsewhere))
+        with pytest.raises(ConvergenceWarning, match="seen"):
+            warnings.warn("seen", ConvergenceWarning, stacklevel=1)
         assert list(warnings.filters) == before
 
 
