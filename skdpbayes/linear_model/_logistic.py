@@ -44,8 +44,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         support 0.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
-        uses "noise_aware", the posterior given the released statistics, for up to 200 coefficients (of all
-        classes but one). With more coefficients, without privacy, or if an option of a chain is set, it
+        uses "noise_aware", the posterior given the released statistics (without privacy, given the rows), for
+        up to 200 coefficients (of all classes but one). With more, or if an option of a chain is set, it
         uses "sgfs" if the public sizes suggest that this is better, and "sghmc" otherwise. Other names are
         "sgld", "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random walks
         "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option, such as
@@ -55,9 +55,9 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
         the rows' norms, or uses the default if there are too few rows.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. With None "noise_aware" learns one from what it
-        releases, at no cost, and other samplers take ``2.5 / data_norm``: the logit of a row at the norm
-        bound then has prior deviation 2.5.
+        Prior standard deviation of the coefficients. With None "noise_aware" learns one, with privacy from
+        what it releases, at no cost, and other samplers take ``2.5 / data_norm``: the logit of a row at the
+        norm bound then has prior deviation 2.5.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept. With None "noise_aware" learns it likewise, even if
         ``prior_scale`` is given; other samplers take ``prior_scale``, or 1.25 without it.

@@ -69,7 +69,7 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults;
         ``sampler__name`` sets an option. "auto" is "clipped_residuals", whose intervals are calibrated, for
-        up to 200 coefficients and a finite epsilon, and otherwise a chain.
+        up to 200 coefficients, and otherwise a chain.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.

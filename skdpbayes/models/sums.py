@@ -422,6 +422,36 @@ def sum_of_losses(target, family, theta):
     return sum_of_blocks(target, sums_over_block)[0]
 
 
+@suppress_fp_warnings()
+def losses_and_gradients(target, family, points):
+    """The sums of weighted losses, and their gradients, at several points. **They are not private.**
+
+    Parameters
+    ----------
+    target, family
+        As for `weighted_sums`.
+    points : ndarray of shape (n_points, n_blocks, length)
+
+    Returns
+    -------
+    losses : ndarray of shape (n_points,)
+    gradients : ndarray of shape (n_points, n_blocks, length)
+    """
+    theta = points.reshape(-1, points.shape[2])
+
+    def sums_over_block(part, block):
+        responses, weights = target.responses[part], target.weights[part]
+        logits = np.ascontiguousarray(block.logits(theta)).reshape(*points.shape[:2], -1)
+        losses, factors = np.empty(len(points)), np.empty_like(logits)
+        for k, own in enumerate(logits):
+            of_rows, residuals = family.losses_and_residuals(own, responses)
+            losses[k], factors[k] = weights @ of_rows, weights * residuals
+        return losses, block.summed(factors.reshape(len(theta), -1))
+
+    losses, gradients = sum_of_blocks(target, sums_over_block)
+    return losses, gradients.reshape(points.shape)
+
+
 def slope_matrix(family, predicted, weights, rows):
     """``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
 

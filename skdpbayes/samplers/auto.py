@@ -1,8 +1,9 @@
 """Choosing a sampler from public quantities.
 
 Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors or with
-counts one from clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no
-option is set that only chains have: a temperature, a number of steps, batches.
+counts one from clipped residuals. Their draws are calibrated. They are chosen if no option is set that only
+chains have: a temperature, a number of steps, batches. Without privacy, where those of labels and counts are
+the posterior itself, numbers whose noise is not known have Gibbs sampling.
 
 Otherwise the choice is a chain. Fisher scoring pays once the matrix that it releases says more than its
 noise: the second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of
@@ -15,13 +16,13 @@ nothing to gain, or batches would be hotter in whitened coordinates than in the 
 not for Fisher scoring. SGHMC is chosen in these cases, and where the inequality does not hold. Without
 privacy the matrix costs nothing, and Fisher scoring takes the fewest steps.
 
-Mixtures have the noise-aware posterior. Without privacy there is Gibbs sampling for them, and for numbers
-whose noise is not known.
+Mixtures have the noise-aware posterior, and without privacy Gibbs sampling.
 """
 
 import math
 from typing import Any
 
+from ..models.families import Normal
 from .base import CONSTRAINTS, TemperedSampler, options
 from .gibbs import Gibbs
 from .langevin import SGHMC
@@ -99,9 +100,9 @@ class Auto(TemperedSampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         params = self.get_params(deep=False)
-        if not self._for_chains() and budget.is_private:
+        if not self._for_chains():
             for posterior, is_for in _POSTERIORS:
-                if is_for(bounds):
+                if is_for(bounds) and (budget.is_private or not isinstance(bounds.family, Normal)):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
         if bounds.has_unknown_error_sd:
             return self._for_unknown_error_sd(budget).plan(

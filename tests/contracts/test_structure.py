@@ -705,7 +705,7 @@ counts = {}
 for name, run in runs.items():
     run()
     found = []
-    for _ in range(6):  # What warns, or has a prior of its own, depends on noise.
+    for _ in range(10):  # What warns, or has a prior of its own, depends on noise.
         seen = set()
         def notice(frame, event, argument):
             if event == "call" and frame.f_code.co_filename.startswith(ROOT):

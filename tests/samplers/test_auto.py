@@ -67,7 +67,14 @@ def test_what_it_is_not_for_gets_a_chain(changed):
     assert (
         planned(Auto, BOUNDS._replace(**changed), 100_000, Budget(1.0, 1e-5)).name != "noise_aware"
     )
-    assert planned(Auto, BOUNDS, 100_000, Budget(math.inf, 1e-5)).name == "sgfs"
+    plan = planned(Auto, BOUNDS._replace(**changed), 1000, Budget(math.inf, 1e-5))
+    assert plan.name != "noise_aware"
+
+
+def test_without_privacy_it_is_the_posterior_itself():
+    plan = planned(Auto, BOUNDS, 100_000, Budget(math.inf, 1e-5))
+    assert plan.name == "noise_aware" and plan.is_calibrated and math.isinf(plan.epsilon)
+    assert planned(Auto, BOUNDS, 1000, Budget(math.inf, 1e-5), n_steps=5000).name == "sgfs"
 
 
 @pytest.mark.parametrize("options", [{"share": 0.9}, {"temperature": 20.0}, {"n_draws": 500}])

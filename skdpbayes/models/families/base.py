@@ -100,6 +100,12 @@ class Family(ABC):
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """``-log p(y | eta)``, of shape (n,), for logits of shape (n_blocks, n)."""
 
+    def losses_and_residuals(
+        self, logits: np.ndarray, responses: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`losses`, up to a constant, and `residuals`, for logits of shape (n_blocks, n)."""
+        return self.losses(logits, responses), self.residuals(self.inverse_link(logits), responses)
+
     @abstractmethod
     def expected_slope(self, variance: float) -> float:
         """A slope's mean, about, for logits with mean 0 and some variance."""

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
+from ..._jit import compiled
 from ..base import (
     BLOCK,
     add_gradient,
@@ -92,6 +93,14 @@ class Logistic(ClassFamily):
         """``-log p_y``."""
         return np.logaddexp(0.0, logits[0]) - responses * logits[0]
 
+    def losses_and_residuals(
+        self, logits: np.ndarray, responses: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``log(p_0 / p_y)``, with ``p_0`` a half, and ``p - y``, by compiled loops."""
+        losses, residuals, responses = logits[0].copy(), logits.copy(), responses.astype(np.float64)
+        _write_losses_and_residuals(losses, residuals[0], responses)
+        return losses, residuals
+
     def expected_slope(self, variance: float) -> float:
         """MacKay's approximation."""
         return 1.0 / (4.0 * math.sqrt(1.0 + math.pi / 8.0 * variance))
@@ -139,6 +148,12 @@ def _write_residuals(target, logits, responses):
 @implements(write_loss_differences, SparseLogistic)
 def _write_loss_differences(target, logits, others, responses):
     subtract_losses(logits, others, responses)
+
+
+@compiled
+def _write_losses_and_residuals(losses, residuals, responses):
+    subtract_losses(losses, np.zeros(losses.size), responses)
+    subtract_from_sigmoid(residuals, responses)
 
 
 # ``K > 2`` classes: a logit each, or as many contrasts of them as labels can tell apart.
@@ -255,6 +270,18 @@ class Softmax(ClassFamily):
         """``-log p_y``."""
         logits = self._expanded(logits)
         return logsumexp(logits, axis=0) - logits[responses, np.arange(responses.size)]
+
+    def losses_and_residuals(
+        self, logits: np.ndarray, responses: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``-log p_y`` and ``H^T (p - e_y)``, of the same exponentials."""
+        logits = self._expanded(logits)
+        logits = logits - logits.max(axis=0)
+        p = np.exp(logits)
+        total = p.sum(axis=0)
+        p /= total
+        losses = np.log(total) - logits[responses, np.arange(responses.size)]
+        return losses, self.residuals(p, responses)
 
     # Products with an identity would take most of the time.
     def _expanded(self, logits: np.ndarray) -> np.ndarray:

@@ -449,20 +449,11 @@ class LogisticDensity(Density):
         turned = (slopes + slopes @ score_discrepancy.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
 
-    # Draws of parameters: with more than two classes labels tell contrasts of coefficients only, and what is
-    # added to all classes alike follows the prior.
-    #
-    #     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
-
     def parameters(self, u, random):
         """Draws of parameters, and nothing else."""
         blocks = u.reshape(len(u), -1, len(self.transform)) @ self.transform.T
-        if self.shift.size:
-            contrasts = self.synthetic_design.family.contrasts
-            # Post-processing.
-            common = self.shift * random.normal(size=(len(u), 1, self.shift.size))
-            blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
-        return blocks.reshape(len(u), -1), Diagnostics()
+        draws = parameters_of_contrasts(blocks, self.synthetic_design.family, self.shift, random)
+        return draws, Diagnostics()
 
     def points(self, draws):
         """``u`` of draws, of shape (n_draws, n)."""
@@ -495,6 +486,32 @@ class LogisticDensity(Density):
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
+
+
+# Draws of parameters: with more than two classes labels tell contrasts of coefficients only, and what is
+# added to all classes alike follows the prior.
+#
+#     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
+
+
+def parameters_of_contrasts(blocks, family, shift, random):
+    """Draws of all classes' coefficients, of shape (n_draws, n_parameters), given those of contrasts.
+
+    Parameters
+    ----------
+    blocks : ndarray of shape (n_draws, n_blocks, length)
+    family : Family
+        With as many blocks as responses can tell apart.
+    shift : ndarray of shape (length,)
+        Prior deviation of what classes have in common; empty for one block.
+    random : Generator or RandomState
+        It need not be secret.
+    """
+    if shift.size:
+        # Post-processing.
+        common = shift * random.normal(size=(len(blocks), 1, shift.size))
+        blocks = family.contrasts @ blocks + common / np.sqrt(len(family.contrasts))
+    return blocks.reshape(len(blocks), -1)
 
 
 class LogisticLikelihood(Likelihood):

@@ -16,6 +16,7 @@ from ...models.families import Logistic, Normal, Poisson, Softmax
 from ...models.families.base import ClassFamily
 from ..base import Sampler, checked_gaussian, options, resolve_sampler
 from ..plan import check_draws, check_linear
+from .exact import ExactPlan, plan_exact, run_exact
 from .plan import (
     DEFAULT_SIZE,
     ClippedCountsPlan,
@@ -62,10 +63,10 @@ class NoiseAware(Sampler):
     numbers [1]_ [2]_, which is wider than the posterior without privacy because it accounts for the noise. A
     prior scale that is not given is learnt from them. Any number of draws is free. It supports
     logistic targets with up to 200 coefficients, counting all classes but one, for which it is the default,
-    and up to 512 of two classes: then a fit takes about half a minute. Without privacy (``epsilon=inf``) the
-    plan is that of `SGFS`, or of `SGHMC` with weights. Numbers and counts have the plan of
-    `ClippedResiduals`, which is a name for the same sampler. For mixtures it releases statistics of the
-    components, in their own coordinates; without privacy the plan is that of `Gibbs`.
+    and up to 512 of two classes: then a fit takes about half a minute. Without privacy (``epsilon=inf``)
+    Hamiltonian chains over the table draw from the posterior itself, under the same prior. Numbers and counts
+    have the plan of `ClippedResiduals`, which is a name for the same sampler. For mixtures it releases
+    statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.
 
     References
     ----------
@@ -116,6 +117,8 @@ class NoiseAware(Sampler):
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
+        if isinstance(plan, ExactPlan):
+            return run_exact(plan, target, generator, verbose)
         from .release import run
 
         return run(plan, target, self.likelihood(plan.bounds.family), generator, verbose)
@@ -160,9 +163,8 @@ def _plan_of_labels(sampler, bounds, n_samples, budget, n_draws):
             f"sampler={sampler.name!r} releases matrices, for up to {largest} coefficients, and there are "
             f"{size}: take fewer columns, or a chain by sampler='auto'."
         )
-    if not budget.is_private:
-        return resolve_sampler("auto").plan(bounds, n_samples, budget, n_draws=n_draws)
-    return plan_noise_aware(sampler, bounds, n_samples, budget, n_draws)
+    plan = plan_noise_aware if budget.is_private else plan_exact
+    return plan(sampler, bounds, n_samples, budget, n_draws)
 
 
 def _plan_of_numbers(sampler, bounds, n_samples, budget, n_draws):
@@ -176,6 +178,8 @@ def _plan_of_numbers(sampler, bounds, n_samples, budget, n_draws):
             f"sampler={sampler.name!r} releases matrices, for up to {LARGEST_NUMBERS_SIZE} coefficients, "
             f"and there are {bounds.n_parameters}: take fewer columns{other}."
         )
+    if not budget.is_private and isinstance(bounds.family, Poisson):
+        return plan_exact(sampler, bounds, n_samples, budget, n_draws)
     if not budget.is_private:
         raise ValueError(
             f"sampler={sampler.name!r} is for a finite epsilon: without privacy take sampler='auto'."
@@ -215,7 +219,8 @@ class ClippedResiduals(NoiseAware):
     these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram,
     too, and learns how they vary and whether there are more zeros than Poisson's law says. A prior scale that
     is not given is learnt. Any number of draws is free. It supports normal and Poisson responses and up to
-    200 coefficients, under a finite budget.
+    200 coefficients. Without privacy (``epsilon=inf``) chains over the table draw from the posterior of
+    counts under Poisson's law; numbers are for `Gibbs` then.
 
     References
     ----------

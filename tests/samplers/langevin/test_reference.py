@@ -24,7 +24,9 @@ def test_a_default_fit_without_privacy_has_the_moments_of_the_posterior(
     n, d = 4_000, 6
     X = rng.normal(size=(n, d)) / 3 if kind == "ball" else (rng.random((n, d)) < 0.2).astype(float)
     y = np.argmax(X @ rng.normal(size=(d, n_classes)) + rng.gumbel(size=(n, n_classes)), axis=1)
-    clf = DPBayesianLogisticRegression(np.inf, data_norm=2.0, prior_scale=1.0, random_state=0)
+    clf = DPBayesianLogisticRegression(
+        np.inf, sampler="sgfs", data_norm=2.0, prior_scale=1.0, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         draws = clf.fit(X, y).posterior_samples_.reshape(
@@ -46,7 +48,9 @@ def test_without_privacy_steps_are_as_many_as_the_posterior_takes():
     easy, hard = rng.integers(2, size=2_000), (X[:, 0] > 0.8).astype(int)
     steps = []
     for y in (easy, hard):
-        clf = DPBayesianLogisticRegression(np.inf, data_norm=2.0, prior_scale=5.0, random_state=0)
+        clf = DPBayesianLogisticRegression(
+            np.inf, sampler="sgfs", data_norm=2.0, prior_scale=5.0, random_state=0
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             warnings.filterwarnings("ignore", "(coefficients|intercepts) are .* prior deviations")

@@ -313,10 +313,11 @@ def test_a_constant_beside_which_rows_vanish_is_refused():
         DPBayesianLogisticRegression(1.0, intercept_scaling=1e8).privacy_plan(3000, 4)
 
 
-def test_without_privacy_the_plan_is_a_chain_s():
+def test_without_privacy_the_plan_reads_the_table_for_every_path():
     bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     plan = NoiseAware().plan(bounds, 1000, Budget(math.inf, 1e-6))
-    assert plan.name == "sgfs"
+    assert plan.name == "noise_aware" and plan.cost.mu == math.inf
+    assert plan.record_gradients > 1000 * plan.n_draws
 
 
 def test_classes_have_in_common_what_the_prior_says(rng):
