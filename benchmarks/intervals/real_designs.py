@@ -109,7 +109,8 @@ def fitted(table, X, y, epsilon, seed):
         warnings.simplefilter("always")
         allow_seeds()
         model.fit(X, y)
-    named = np.isin(np.arange(X.shape[1] + 1), model.released_.get("unseen_columns", []))
+    columns = [model.released_.get(f"{kind}_columns", []) for kind in ("unseen", "repeated")]
+    named = np.isin(np.arange(X.shape[1] + 1), np.concatenate(columns))
     return Fit(model.posterior_samples_, bool(caught), named)
 
 

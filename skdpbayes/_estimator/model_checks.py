@@ -159,7 +159,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
         return of_errors
     if inconsistent_releases(released):
         return (_CONTRADICTED,)
-    if (released.hidden_directions or 0.0) > _LARGEST_HIDDEN_RATIO and not has_hidden_columns:
+    if _hides_directions(released) and not has_hidden_columns:
         return (_HIDDEN_DIRECTIONS,)
     hidden = class_below_noise(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
@@ -236,8 +236,9 @@ def interval_notes(plan, released, columns):
     -------
     notes : tuple of str
     """
+    repeated = _notes_on_repeated(released, columns)
     if not plan.budget.is_private:
-        return ()
+        return repeated
     notes, (skew, noise) = plan.interval_notes, _seen_skew(released)
     if skew and _NOTED_NOISE < noise < math.inf:
         notes += (
@@ -249,11 +250,30 @@ def interval_notes(plan, released, columns):
             "noise hides whether errors are skewed: where they are and grow with a column, its slope is that "
             "of a centre, and not of the mean.",
         )
-    notes += _notes_on_counts(plan, released)
+    notes += _notes_on_counts(plan, released) + repeated
     if released.unseen_columns is None:
         return notes
     unseen = [columns[j] for j in released.unseen_columns if columns[j] is not None]
     return notes + _notes_on_unseen(unseen, released.unseen_deviation)
+
+
+def _notes_on_repeated(released, columns):
+    """Notes on columns that others nearly repeat, unless a warning says that noise hides which do."""
+    if released.repeated_columns is None or _hides_directions(released):
+        return ()
+    names = [columns[j].name for j in released.repeated_columns if columns[j] is not None]
+    if not names:
+        return ()
+    return (
+        f"other columns nearly repeat {', '.join(names)}: how effects are shared among such columns follows "
+        "the prior. Intervals of their single coefficients depend on prior_scale, and miss effects that "
+        "offset each other; those of what they add up to, as in predictions, hardly do.",
+    )
+
+
+def _hides_directions(released):
+    """Whether noise is too large to show along which directions rows hardly vary."""
+    return (released.hidden_directions or 0.0) > _LARGEST_HIDDEN_RATIO
 
 
 def _notes_on_unseen(unseen, limit):

@@ -428,15 +428,16 @@ class LinearPosterior(PrivatePosterior):
     def interval_notes(self) -> tuple[str, ...]:
         """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
 
-        Notes name columns of which noise hides how much they vary, say where slopes are not those of the mean
-        or errors are skewed, and where counts follow no law that was tried. Most are conditions, of which
-        nothing that was released tells whether they hold; what surely is wrong is warned of by a fit. Tables
-        of intervals print them, and have them in ``attrs["notes"]``. They spend no budget.
+        Notes name columns of which noise hides how much they vary, and columns that others nearly repeat, say
+        where slopes are not those of the mean or errors are skewed, and where counts follow no law that was
+        tried. Most are conditions, of which nothing that was released tells whether they hold; what surely is
+        wrong is warned of by a fit. Tables of intervals print them, and have them in ``attrs["notes"]``. They
+        spend no budget.
 
         Returns
         -------
         notes : tuple of str
-            None without privacy.
+            Without privacy only that on columns that others nearly repeat, if there are such.
 
         Examples
         --------

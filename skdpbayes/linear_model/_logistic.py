@@ -131,6 +131,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
           the noise can show, and those that are such or are indicators of rare events; ``unseen_columns``,
           of which noise hides whether they do, and ``unseen_deviation``, that of the least that would be
           seen;
+        - ``repeated_columns``, array of indices: columns, but for indicators, that others nearly repeat, so
+          that their single coefficients follow the prior;
         - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
           records being weighted as in the fit;
         - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates;

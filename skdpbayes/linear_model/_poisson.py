@@ -133,7 +133,8 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``, ``unseen_columns`` and
         ``unseen_deviation``, as for `DPBayesianLogisticRegression`. With "clipped_residuals" also:
 
-        - ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``, as there;
+        - ``repeated_columns``, ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``,
+          as there;
         - ``law``, `skdpbayes.models.families.poisson.CountLaw`: how counts vary around their means;
         - ``law_discrepancy``, float: deviations by which the histogram of counts is off on average (root mean
           square) under the likeliest law; about 1 where counts follow it;

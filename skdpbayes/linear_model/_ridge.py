@@ -142,8 +142,8 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         What the sampler released besides the draws. By default:
 
         - ``second_moment``, ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``,
-          ``hidden_or_rare_columns``, ``unseen_columns``, ``unseen_deviation``, ``posterior``,
-          ``coordinate_scale``, ``r_hat`` and ``effective_sample_size`` as for
+          ``hidden_or_rare_columns``, ``unseen_columns``, ``unseen_deviation``, ``repeated_columns``,
+          ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size`` as for
           `DPBayesianLogisticRegression`;
         - ``noise_deviations``, of shape (n_draws,): draws of the errors' deviation;
         - ``chi2_per_dof``, float, and ``chi2_dof``, int: chi-squared of the releases at the mode, per degree

@@ -227,6 +227,8 @@ class Diagnostics(Mapping[str, Any]):
     hidden_columns, hidden_or_rare_columns, unseen_columns : ndarray of int
         Columns that vary less than noise can show, those that may be indicators of rare events instead, and
         those of which noise hides whether they do.
+    repeated_columns : ndarray of int
+        Columns whose single coefficients the prior decides, as other columns nearly repeat them.
     unseen_deviation : float
         The least deviation of a column around 0 that would be seen; infinite if no column can have it.
     noise_deviations : ndarray of shape (n_draws,)
@@ -280,6 +282,7 @@ class Diagnostics(Mapping[str, Any]):
     hidden_columns: np.ndarray | None = None
     hidden_or_rare_columns: np.ndarray | None = None
     unseen_columns: np.ndarray | None = None
+    repeated_columns: np.ndarray | None = None
     unseen_deviation: float | None = None
     noise_deviations: np.ndarray | None = None
     prior_scale: np.ndarray | None = None

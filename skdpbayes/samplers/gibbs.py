@@ -43,6 +43,7 @@ from .mixture.plan import N_DRAWS, MixturePlan, search_phases, statistics_bounds
 from .mixture.sampler import check_table
 from .mixture.statistics import Statistics, StatisticsReleases, find_groups, starting_components
 from .plan import Plan, chain_length, check_plan_matches_target, check_public, number_of_draws
+from .statistics.design import indicators, repeated_columns
 
 __all__ = ["Gibbs"]
 
@@ -213,9 +214,24 @@ def run_normal(plan: Any, target: Any, generator: np.random.Generator) -> Releas
             draws.append(u)
             noise.append(np.sqrt(state.noise))
             scales.append(np.sqrt(state.scale))
-    prior_scales = np.array(scales) * target.prior_precision[0] ** -0.5
-    other = Diagnostics(noise_deviations=np.array(noise), prior_scale=prior_scales)
+    deviations, ratios = np.array(noise), np.array(scales)
+    prior, errors = state.prior(1.0 / np.mean(ratios**-2.0)), np.mean(deviations**-2.0)
+    other = Diagnostics(
+        noise_deviations=deviations,
+        prior_scale=ratios * target.prior_precision[0] ** -0.5,
+        repeated_columns=_repeated_columns(sums[0], errors, prior, plan.bounds.constant),
+    )
     return Released(np.array(draws), plan, other=other)
+
+
+def _repeated_columns(moment, error_precision, prior, constant):
+    """Those that others nearly repeat, but for indicators; the last one of ``moment`` may be a constant."""
+    is_left_out = np.zeros(len(moment), dtype=bool)
+    if constant:
+        is_left_out[-1] = True
+        is_left_out[:-1] = indicators(moment, 0.0, constant, moment[-1, -1] / constant**2)[1]
+    information, prior = error_precision * moment + np.diag(prior), np.diag(prior)
+    return repeated_columns(information, prior, np.eye(len(prior)), is_left_out)
 
 
 class _Sweeps:
@@ -231,9 +247,7 @@ class _Sweeps:
 
     def advance(self):
         """Draw all parameters once, and return ``u``."""
-        first = slice(self.coefficients)
-        prior = self.precision.copy()
-        prior[first] /= self.scale
+        first, prior = slice(self.coefficients), self.prior(self.scale)
         # Eigenvalues are safe if rows lie in a subspace and hardly any noise is left. A symmetric root does
         # not depend on the signs of the vectors.
         values, vectors = eigh(self.moment / self.noise + np.diag(prior))
@@ -251,6 +265,12 @@ class _Sweeps:
                 self.coefficients, residual_square, 1.0, self.scale, self.wide_scale
             )
         return u
+
+    def prior(self, scale):
+        """Precisions of the prior for ``tau^2``."""
+        precision = self.precision.copy()
+        precision[: self.coefficients] /= scale
+        return precision
 
     def _scale_of(self, count, square, unit, present, wide):
         """A half-Cauchy scale's square, given ``count`` numbers, and its mixing variable."""

@@ -529,6 +529,18 @@ def test_all_columns_are_noted_and_no_deviation_that_none_has():
     assert model.released_["unseen_deviation"] == math.inf
 
 
+def test_a_warning_that_noise_hides_directions_is_enough():
+    plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(3_000, 3)
+    columns = [NotedColumn("a"), None, NotedColumn("c")]
+    released = {"repeated_columns": np.array([0, 1, 2])}
+    told = [
+        note for note in interval_notes(plan, Diagnostics(**released), columns) if "repeat" in note
+    ]
+    assert told[0].startswith("other columns nearly repeat a, c:")
+    hidden = Diagnostics(**released, hidden_directions=5.0)
+    assert not any("repeat" in note for note in interval_notes(plan, hidden, columns))
+
+
 def test_skewed_errors_are_told_and_heavy_tails_are_not():
     assert skewed_errors(Diagnostics(asymmetry=(0.5, 0.1, 2.0)))
     assert skewed_errors(Diagnostics()) == ()

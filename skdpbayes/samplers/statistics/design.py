@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri, softmax
 from scipy.stats import gamma
 
-from ..._linalg import eigh, eigvalsh
+from ..._linalg import eigh, eigvalsh, inv
 from ...models import MOMENT_ROWS
 from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
 from ..base import Diagnostics
@@ -415,6 +415,8 @@ USUAL_VARIANCE = 1.0 / 9.0
 _FALSE_ALARMS = 0.01
 # Deviations of noise from 0 of the mean of a column that is seen to be an indicator.
 _INDICATED = 3.0
+# Rounding of moments without noise, relative to them.
+_ROUNDING_SHARE = 1e-9
 # Deviations of noise from 0 of a variance beyond which it is seen how much a column varies.
 _SEEN = 2.0
 
@@ -649,18 +651,36 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     is_hidden = (variances < INVISIBLE * deviations) & (
         variances + quantile * deviations < prior_value
     )
-    is_zero_one = np.abs(squares - means) < quantile * math.hypot(noise, of_means)
-    is_zero_one &= means > -quantile * of_means
+    is_zero_one, is_indicator = indicators(moment, noise_scale, constant, n_records)
     ones = moment[-1, -1] / (n_records * constant**2)  # The number of records may be off.
     is_sign = np.abs(squares - ones) < quantile * noise * math.hypot(1.0, 1.0 / constant**2)
     is_binary = is_zero_one | is_sign
-    is_seen = (is_sign & ~is_hidden) | (is_zero_one & (means > _INDICATED * of_means))
+    is_seen = (is_sign & ~is_hidden) | is_indicator
     has_indicators = np.any(is_seen)
     # A column at an end of its bounds has part of the intercept's effect.
     is_named = is_hidden & (~is_binary | (is_sign & ~is_zero_one & ~has_indicators))
     candidates = is_hidden & ~is_named & ~has_indicators
     unseen = variances < _SEEN * deviations
     return np.flatnonzero(is_named), np.flatnonzero(candidates), np.flatnonzero(unseen)
+
+
+def indicators(moment, noise_scale, constant, n_records):
+    """Whether columns may have only values of 0 and 1, as far as two moments tell, and whether surely.
+
+    Parameters are those of `hidden_columns`.
+
+    Returns
+    -------
+    may_be, is_seen : ndarray of bool of shape (n_features,)
+        Where ``E[x^2] = E[x] >= 0`` up to noise and rounding, and where noise does not hide that mean.
+    """
+    noise = noise_scale / n_records
+    of_means = noise / (math.sqrt(2.0) * constant)
+    means, squares = moment[-1, :-1] / (n_records * constant), np.diag(moment)[:-1] / n_records
+    quantile = float(ndtri(1.0 - _FALSE_ALARMS / means.size))
+    limit = quantile * math.hypot(noise, of_means) + _ROUNDING_SHARE * squares
+    may_be = (np.abs(squares - means) <= limit) & (means >= -quantile * of_means)
+    return may_be, may_be & (means > _INDICATED * of_means)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):
@@ -770,3 +790,54 @@ def variance_component(squares, known, units, prior_value, worth, limits):
             )
         square = min(max(float(excess_variance), limits[0]), limits[1])
     return square
+
+
+# Columns that others nearly repeat, so that the prior decides how effects are shared among them.
+#
+#     C = (L + P)^-1 = C L C + C P C,      share_j = (C P C)_jj / C_jj,      growth_j = C_jj (C^-1)_jj
+#
+# ``L`` is the information of a likelihood on coefficients, ``P`` that of the prior. ``C P C`` is the part of
+# the posterior's covariance by which the pull of the prior moves means: by ``k share^(1/2)`` posterior
+# deviations if effects along it are ``k`` prior deviations from 0. A share is large where little is known of
+# a coefficient. That other columns are the reason is told by ``growth``, the factor by which a variance is
+# larger than if the other coefficients were known: with a flat prior it is the variance inflation factor.
+
+
+# Least share of the prior: effects that are three prior deviations from 0 move a mean by a posterior
+# deviation, and three of four 90% intervals hold.
+_LEAST_PRIOR_SHARE = 0.1
+# Least growth of a variance: intervals are twice as wide as if other coefficients were known.
+_LEAST_GROWTH_FACTOR = 4.0
+# Least eigenvalue of an information, relative to the largest: rounding leaves nothing below.
+_LEAST_EIGENVALUE_RATIO = 1e-13
+
+
+def repeated_columns(information, prior, transform, is_left_out):
+    """Indices of columns whose single coefficients the prior decides, as others nearly repeat them.
+
+    Parameters
+    ----------
+    information, prior : ndarray of shape (n, n)
+        ``L + P`` and ``P``, for the coordinates ``u`` of a posterior.
+    transform : ndarray of shape (length, length)
+        Coefficients of each block are this matrix times so many coordinates; any others come last.
+    is_left_out : ndarray of bool of shape (length,)
+        Columns that are not named, as the constant is not. Indicators of all levels of a category add up to
+        it: their single coefficients follow the prior by design, and are compared with each other.
+
+    Returns
+    -------
+    repeated : ndarray of int
+    """
+    values, vectors = eigh(information)
+    roots = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE_RATIO * values[-1]))
+    n_blocks, length = len(roots) // len(transform), len(transform)
+    own = transform @ roots[: n_blocks * length].reshape(n_blocks, length, -1)
+    own = own.reshape(n_blocks * length, -1)
+    covariance, pulled = own @ own.T, own @ (roots.T @ prior @ roots) @ own.T
+    each = np.array([covariance, pulled, inv(covariance)])
+    variances, of_prior, known = np.einsum("kii->ki", each).reshape(3, n_blocks, length)
+    share = of_prior.sum(axis=0) / variances.sum(axis=0)
+    growth = (variances * known).mean(axis=0)
+    is_repeated = (share >= _LEAST_PRIOR_SHARE) & (growth >= _LEAST_GROWTH_FACTOR)
+    return np.flatnonzero(is_repeated & ~is_left_out)

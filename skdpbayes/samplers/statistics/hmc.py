@@ -80,12 +80,15 @@ class Density:
         Where to look for it.
     growth : Growth or None
         What chains try where a scale is learnt.
+    transform : ndarray of shape (length, length)
+        Coefficients of a block, or contrast, of a linear model are this matrix times their part of a point.
     """
 
     prior: Prior
     scales: np.ndarray
     start: Any
     growth: Any
+    transform: Any
     # Whether predictions weigh draws by a narrower law of scales.
     weighs_draws = False
 
@@ -107,11 +110,6 @@ class Density:
         Growing coefficients keep it; chains are right whatever it is, and mix faster if it is well known.
         """
         raise NotImplementedError
-
-    @property
-    def learns_scales(self):
-        """Whether a prior scale is learnt."""
-        return self.prior.is_learnt
 
     def potential(self, u):
         """The negative log density at ``scales``, up to a constant, and its gradient."""
@@ -157,7 +155,7 @@ def find_mode_and_scales(density, rounds):
 
     Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
     """
-    for _ in range(rounds if density.learns_scales else 0):
+    for _ in range(rounds if density.prior.is_learnt else 0):
         mode = find_mode(density)
         covariance = inv(density.information(mode))
         scales = density.prior.likeliest(mode, covariance)

@@ -395,6 +395,11 @@ class NormalDensity(Density):
         mode, dof = self.start, len(self.noisy_sums) * length
         return float(self._noisy_sum_energy(mode[None, :-1], mode[-1:], left_out)[2][0]) / dof, dof
 
+    @property
+    def transform(self):
+        """``W``."""
+        return self.curvature.transform
+
     def information(self, u):
         """The curvature of the potential at one point, about."""
         coefficients, log_s = u[None, :-1], u[-1:]

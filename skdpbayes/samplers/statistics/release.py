@@ -19,8 +19,10 @@ from .design import (
     Coordinates,
     Design,
     estimate_design,
+    indicators,
     moment_diagnostics,
     number_of_records,
+    repeated_columns,
     with_constant,
 )
 from .hmc import Density, Posterior, find_mode_and_scales
@@ -173,10 +175,17 @@ def run(plan, target, likelihood_of, generator, verbose):
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
         posterior, likelihood = posterior_of(plan, target, likelihood_of, generator, advance)
     draws, drawn = posterior.draw_all(plan.n_draws, generator)
+    released, density = likelihood.released, posterior.density
+    known = released.moment, released.noise, moment_geometry(plan)[1], released.n_records
+    is_left_out = np.ones(plan.bounds.block_length, dtype=bool)
+    is_left_out[: len(released.moment) - 1] = indicators(*known)[1]
+    is_left_out[released.diagnostics.unseen_columns] = True
+    information, prior = density.information(density.start), density.prior.precision(density.scales)
     other = Diagnostics(
-        second_moment=likelihood.released.moment,
+        second_moment=released.moment,
         posterior=posterior,
-        **likelihood.released.diagnostics,
+        repeated_columns=repeated_columns(information, prior, density.transform, is_left_out),
+        **released.diagnostics,
         **drawn,
         **likelihood.diagnostics(posterior, draws),
     )
