@@ -17,11 +17,17 @@ from ..._data.shards import map_records, total
 from ...models import second_moment
 from ...models.sums import compacted, losses_and_gradients, weighted_sums
 from ...privacy.cost import PrivacyCost
-from ..base import Diagnostics, Released
+from ..base import Released
 from ..plan import Plan
-from .design import centred_coordinates, estimate_design, with_constant
-from .hmc import Density, Posterior, find_mode_and_scales
-from .logistic import deviations_in_common, parameters_of_contrasts
+from .design import (
+    centred_coordinates,
+    estimate_design,
+    indicators,
+    repeated_columns,
+    with_constant,
+)
+from .hmc import Posterior, find_mode_and_scales
+from .logistic import DensityOfContrasts, deviations_in_common
 from .plan import BURN_IN, LEAPS, N_CHAINS, norm_without_constant
 from .prior import Growth, Prior, growth_of, prior_of
 
@@ -73,34 +79,25 @@ def plan_exact(sampler, bounds, n_samples, budget, n_draws):
 
 
 @dataclass(frozen=True)
-class TableDensity(Density):
+class TableDensity(DensityOfContrasts):
     """The likelihood of a table, and the prior. ``n`` stands for ``n_blocks * length``.
 
     Attributes
     ----------
     target : NamedTuple
         A linear model's target.
-    family : Family
-        With as many blocks as responses can tell apart.
     prior : Prior
     scales : ndarray of shape (n_scales,)
     growth : Growth
-    transform : ndarray of shape (length, length)
-        ``W``.
-    shift : ndarray of shape (length,)
-        Prior deviation of what classes have in common; empty for one block.
     mean : ndarray of shape (length,)
         Of rows in the coordinates of ``u``.
     start : ndarray of shape (n,)
     """
 
     target: Any
-    family: Any
     prior: Prior
     scales: np.ndarray
     growth: Growth
-    transform: np.ndarray
-    shift: np.ndarray
     mean: np.ndarray
     start: np.ndarray
 
@@ -120,11 +117,6 @@ class TableDensity(Density):
     def level(self, u):
         """The mean logit of each block, of shape (n_points, n_blocks)."""
         return u.reshape(len(u), -1, len(self.transform)) @ self.mean
-
-    def parameters(self, u, random):
-        """Draws of parameters, and nothing else."""
-        draws = parameters_of_contrasts(self._blocks(u), self.family, self.shift, random)
-        return draws, Diagnostics()
 
 
 def _density(plan, target, moment):
@@ -158,12 +150,19 @@ def run_exact(plan, target, generator, verbose):
     bounds = plan.bounds
     target = map_records(compacted, target, in_place=True)
     constant = bounds.constant or bounds.row_norm / 2.0
-    density = _density(plan, target, total(_weighted_moment, target, constant))
+    moment = total(_weighted_moment, target, constant)
+    density = _density(plan, target, moment)
     known = target.prior_precision, density.family, density.scales
     shift = deviations_in_common(*known, density.prior.columns)
     posterior = Posterior(replace(density, shift=shift))
     draws, drawn = posterior.draw_all(plan.n_draws, generator)
-    return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, drawn)
+    is_left_out = np.ones(bounds.block_length, dtype=bool)
+    known = moment, 0.0, constant, moment[-1, -1] / constant**2
+    is_left_out[: len(moment) - 1] = indicators(*known)[1]
+    prior, information = density.prior.precision(density.scales), density.information(density.start)
+    repeated = repeated_columns(information, prior, density.transform, is_left_out)
+    other = replace(drawn, repeated_columns=repeated)
+    return Released(draws, plan, {"coordinate_scale": np.ones(plan.n_parameters)}, other)
 
 
 def _weighted_moment(target, constant):

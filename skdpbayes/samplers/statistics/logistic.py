@@ -14,7 +14,7 @@ in that basis, in which covariances are taken to be diagonal.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -330,12 +330,46 @@ def rarest_class(density, draws, constant):
     return RarestClass(*map(float, quantiles[:, np.argmin(quantiles[1])]))
 
 
+# Draws of parameters: with more than two classes labels tell contrasts of coefficients only, and what is
+# added to all classes alike follows the prior.
+#
+#     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
+
+
+@dataclass(frozen=True)
+class DensityOfContrasts(Density):
+    """A density of contrasts between classes, or of a single block.
+
+    Attributes
+    ----------
+    family : Family
+        With as many blocks as responses can tell apart.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    shift : ndarray of shape (length,)
+        Prior deviation of what classes have in common; empty for one block.
+    """
+
+    family: Any
+    transform: np.ndarray
+    shift: np.ndarray
+
+    def parameters(self, u, random):
+        """Draws of parameters, and nothing else."""
+        blocks = u.reshape(len(u), -1, len(self.transform)) @ self.transform.T
+        if self.shift.size:
+            # Post-processing.
+            common = self.shift * random.normal(size=(len(u), 1, self.shift.size))
+            blocks = self.family.contrasts @ blocks + common / np.sqrt(len(self.family.contrasts))
+        return blocks.reshape(len(u), -1), Diagnostics()
+
+
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
 
 
 @dataclass(frozen=True)
-class LogisticDensity(Density):
+class LogisticDensity(DensityOfContrasts):
     """The likelihood of ``t``, and the prior. ``n`` stands for ``n_blocks * length``.
 
     Attributes
@@ -345,10 +379,6 @@ class LogisticDensity(Density):
     scales : ndarray of shape (n_scales,)
         Prior scales at which the mode is looked for.
     growth : Growth
-    transform : ndarray of shape (length, length)
-        ``W``.
-    shift : ndarray of shape (length,)
-        Prior deviation of what classes have in common; empty for two.
     label_sum : ndarray of shape (n,)
         ``t``.
     noise : float
@@ -370,8 +400,6 @@ class LogisticDensity(Density):
     prior: Prior
     scales: np.ndarray
     growth: Growth
-    transform: np.ndarray
-    shift: np.ndarray
     label_sum: np.ndarray
     noise: float
     score_discrepancy: ScoreDiscrepancy
@@ -449,12 +477,6 @@ class LogisticDensity(Density):
         turned = (slopes + slopes @ score_discrepancy.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
 
-    def parameters(self, u, random):
-        """Draws of parameters, and nothing else."""
-        blocks = u.reshape(len(u), -1, len(self.transform)) @ self.transform.T
-        draws = parameters_of_contrasts(blocks, self.synthetic_design.family, self.shift, random)
-        return draws, Diagnostics()
-
     def points(self, draws):
         """``u`` of draws, of shape (n_draws, n)."""
         blocks = draws.reshape(len(draws), -1, len(self.transform))
@@ -486,32 +508,6 @@ class LogisticDensity(Density):
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
-
-
-# Draws of parameters: with more than two classes labels tell contrasts of coefficients only, and what is
-# added to all classes alike follows the prior.
-#
-#     theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
-
-
-def parameters_of_contrasts(blocks, family, shift, random):
-    """Draws of all classes' coefficients, of shape (n_draws, n_parameters), given those of contrasts.
-
-    Parameters
-    ----------
-    blocks : ndarray of shape (n_draws, n_blocks, length)
-    family : Family
-        With as many blocks as responses can tell apart.
-    shift : ndarray of shape (length,)
-        Prior deviation of what classes have in common; empty for one block.
-    random : Generator or RandomState
-        It need not be secret.
-    """
-    if shift.size:
-        # Post-processing.
-        common = shift * random.normal(size=(len(blocks), 1, shift.size))
-        blocks = family.contrasts @ blocks + common / np.sqrt(len(family.contrasts))
-    return blocks.reshape(len(blocks), -1)
 
 
 class LogisticLikelihood(Likelihood):
@@ -563,6 +559,7 @@ class LogisticLikelihood(Likelihood):
         values, basis = eigh(0.5 * (matrix + matrix.T))
         values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
         return LogisticDensity(
+            family=self.family,
             synthetic_design=synthetic_design,
             prior=self.prior,
             scales=self.scales,

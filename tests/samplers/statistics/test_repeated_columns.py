@@ -67,13 +67,14 @@ def test_columns_that_do_not_repeat_are_not_named(kind, epsilon):
         assert not notes_on_repeated(model)
 
 
-def test_repeated_columns_are_named_without_privacy():
-    model = fitted("numbers", with_copy(rows_of(0, n=300)), np.inf)
+@pytest.mark.parametrize("kind", MODELS)
+def test_repeated_columns_are_named_without_privacy(kind):
+    model = fitted(kind, with_copy(rows_of(0, n=1_500)), np.inf)
     assert notes_on_repeated(model)[0].startswith("other columns nearly repeat x0, x1:")
     levels = rows_of(3, n=300)
     levels[:, :3] = np.eye(3)[np.random.default_rng(5).integers(3, size=300)]
     for rows in (rows_of(0, n=300), levels):
-        assert fitted("numbers", rows, np.inf).interval_notes() == ()
+        assert fitted(kind, rows, np.inf).interval_notes() == ()
 
 
 def test_without_effects_a_small_prior_scale_names_none():
