@@ -94,6 +94,11 @@ _HIDING_NOISE = 0.05
 # Posterior deviations from 0 of a coefficient's mean, beyond which an effect is seen though noise may hide
 # how much its column varies: 86% of 481 such 90% intervals cover, and 41% of 71 others.
 _EFFECT_SEEN = 1.0
+_MORE_DRAWS = (
+    "sample_posterior(2000) goes on with them and spends nothing; where noise hides nearly all, take more "
+    "rows, fewer columns or a larger epsilon."
+)
+_MORE_DRAWS_WITHOUT_PRIVACY = "Take a larger n_draws."
 # Share of effective draws that is too small, and their number that is always enough. Of 400 draws of chains
 # that never meet it is 0.07, and 0.2 was the least over 18 tables.
 _FEW_EFFECTIVE_SHARE = 0.1
@@ -122,8 +127,8 @@ def chains_disagree(released, n_draws):
     largest = float(np.max(released.r_hat))
     return (
         f"the chains that drew do not agree (R-hat {largest:.2f}; in some coordinate draws are worth "
-        f"{few:.0f} independent ones): intervals may be off. sample_posterior(2000) goes on with them and "
-        "spends nothing; where noise hides nearly all, take more rows, fewer columns or a larger epsilon.",
+        f"{few:.0f} independent ones): intervals may be off. "
+        f"{_MORE_DRAWS_WITHOUT_PRIVACY if released.posterior is None else _MORE_DRAWS}",
     )
 
 
@@ -265,9 +270,9 @@ def _notes_on_repeated(released, columns):
     if not names:
         return ()
     return (
-        f"other columns nearly repeat {', '.join(names)}: how effects are shared among such columns follows "
-        "the prior. Intervals of their single coefficients depend on prior_scale, and miss effects that "
-        "offset each other; those of what they add up to, as in predictions, hardly do.",
+        f"other columns, or the constant, nearly repeat {', '.join(names)}: how effects are shared among "
+        "such columns follows the prior. Intervals of their single coefficients depend on prior_scale, and "
+        "miss effects that offset each other; those of what they add up to, as in predictions, hardly do.",
     )
 
 
@@ -619,7 +624,8 @@ def low_ess_warnings(draws, plan):
     With privacy the budget limits the length of a chain, and the plan warns of it.
     """
     n_draws = len(draws)
-    if plan.budget.is_private or n_draws < 2 * LEAST_DRAWS:
+    is_fixed = "n_steps" not in plan.sampler.get_params()
+    if plan.budget.is_private or is_fixed or n_draws < 2 * LEAST_DRAWS:
         return ()
     size, wanted = effective_size(draws), min(_WANTED_SIZE, n_draws // 2)
     if size >= wanted:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
-from threading import Lock
+from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
 from .._arguments import callers_level
@@ -100,25 +100,27 @@ def _may_be_error(category):
     return False
 
 
-# Held while the list of filters is replaced.
-_FILTERS = Lock()
+# Filters are put first, each as often as there are fits that need it; a tuple that another thread still reads
+# must not be freed.
+_SHOW: Any = ("default", None, _Shown, None, 0)
+_IGNORE: Any = ("ignore", None, _Ignored, None, 0)
+# Held while they are put and taken back, and while this package warns: a warning passes over the next filter
+# where one is taken back that it has just come to.
+_FILTERS = RLock()
 
 
 @contextmanager
-def _first_filter(action, category):
-    """Put a filter before all others, and take it back.
-
-    The list is replaced, as `warnings.catch_warnings` does: where another thread removes an element of the
-    list that a warning goes through, that warning passes over the next filter.
-    """
-    first_filter: Any = (action, None, category, None, 0)
+def _first_filter(first_filter):
+    """Put a filter before all others, and take it back."""
+    filters: Any = warnings.filters
     with _FILTERS:
-        warnings.filters = [first_filter, *warnings.filters]
+        filters.insert(0, first_filter)
     try:
         yield
     finally:
         with _FILTERS:
-            warnings.filters = [kept for kept in warnings.filters if kept is not first_filter]
+            if first_filter in filters:
+                filters.remove(first_filter)
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
@@ -127,7 +129,8 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     if fit is not None and fit.is_paid:
         fit.kept[text, category] = None
     elif fit is None or not fit.is_ignored:
-        warnings.warn(text, category, stacklevel=callers_level())
+        with _FILTERS:
+            warnings.warn(text, category, stacklevel=callers_level())
 
 
 def defer_warnings() -> None:
@@ -158,7 +161,7 @@ def warnings_last(owner: Any):
     try:
         with (
             suppress_fp_warnings(),
-            _first_filter("default", _Shown) if may_fail else nullcontext(),
+            _first_filter(_SHOW) if may_fail else nullcontext(),
         ):
             yield fit
     except BaseException as error:
@@ -204,7 +207,7 @@ def ignored_own_warnings():
 @contextmanager
 def ignored_warnings():
     """Ignore all warnings of the body, but for those that prepaid fits leave on estimators."""
-    with ignored_own_warnings(), _first_filter("ignore", _Ignored):
+    with ignored_own_warnings(), _first_filter(_IGNORE):
         yield
 
 
@@ -212,7 +215,8 @@ def _show(fit):
     errors = []
     for text, category in fit.kept:
         try:
-            warnings.warn(text, category, stacklevel=callers_level())
+            with _FILTERS:
+                warnings.warn(text, category, stacklevel=callers_level())
         except Warning as error:
             errors.append(error)
     if errors:

@@ -4,7 +4,6 @@ import ast
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -285,22 +284,32 @@ def test_fits_in_threads_leave_filters_as_they_are():
 
 
 def test_a_filter_that_another_thread_takes_back_hides_no_other():
-    body = ExitStack()
+    entered, leave, left = (threading.Event() for _ in range(3))
 
-    class EndsTheBody(type):
+    class SlowToLook(type):
         def __subclasscheck__(cls, category):
-            body.close()  # As a thread might that runs while a warning goes through the filters.
+            leave.set()  # The other thread would take its filter back here.
+            left.wait(0.5)
             return False
 
-    class Elsewhere(Warning, metaclass=EndsTheBody):
+    class Elsewhere(Warning, metaclass=SlowToLook):
         pass
+
+    def fit_elsewhere():
+        with _first_filter(("default", None, Elsewhere, None, 0)):
+            entered.set()
+            leave.wait(10.0)
+        left.set()
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         before = list(warnings.filters)
-        body.enter_context(_first_filter("default", Elsewhere))
+        thread = threading.Thread(target=fit_elsewhere)
+        thread.start()
+        entered.wait(10.0)
         with pytest.raises(ConvergenceWarning, match="seen"):
-            warnings.warn("seen", ConvergenceWarning, stacklevel=1)
+            warn("seen", ConvergenceWarning)
+        thread.join()
         assert list(warnings.filters) == before
 
 

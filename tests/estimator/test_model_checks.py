@@ -19,6 +19,7 @@ from skdpbayes._estimator.model_checks import (
     chains_disagree,
     columns_below_noise,
     interval_notes,
+    low_ess_warnings,
     model_checks,
     prior_dominated,
     skewed_errors,
@@ -536,7 +537,7 @@ def test_a_warning_that_noise_hides_directions_is_enough():
     told = [
         note for note in interval_notes(plan, Diagnostics(**released), columns) if "repeat" in note
     ]
-    assert told[0].startswith("other columns nearly repeat a, c:")
+    assert told[0].startswith("other columns, or the constant, nearly repeat a, c:")
     hidden = Diagnostics(**released, hidden_directions=5.0)
     assert not any("repeat" in note for note in interval_notes(plan, hidden, columns))
 
@@ -649,12 +650,25 @@ def test_chains_that_disagree_are_told():
     fine = Diagnostics(r_hat=np.ones(3), effective_sample_size=np.full(3, 300.0))
     assert chains_disagree(fine, 400) == () and chains_disagree(Diagnostics(), 400) == ()
     few = Diagnostics(
-        r_hat=np.array([1.0, 1.4, 1.0]), effective_sample_size=np.array([300.0, 12.0, 300.0])
+        r_hat=np.array([1.0, 1.4, 1.0]),
+        effective_sample_size=np.array([300.0, 12.0, 300.0]),
+        posterior=object(),
     )
     (warning,) = chains_disagree(few, 400)
     assert "R-hat 1.40" in warning and "12 independent" in warning and "sample_posterior" in warning
     assert chains_disagree(replace(few, effective_sample_size=np.full(3, 60.0)), 4000) == ()
     assert chains_disagree(few, 50) == ()
+    # Without privacy the chains are not kept.
+    (warning,) = chains_disagree(replace(few, posterior=None), 400)
+    assert warning.endswith("Take a larger n_draws.") and "sample_posterior" not in warning
+
+
+def test_steps_are_asked_of_samplers_that_have_them(rng):
+    X, y = rng.uniform(-1, 1, (300, 2)), rng.integers(2, size=300)
+    slow = np.cumsum(rng.normal(size=(400, 3)), axis=0)
+    for sampler, is_told in (("auto", False), ("sgfs", True)):
+        model = DPBayesianLogisticRegression(np.inf, sampler=sampler, random_state=0).fit(X, y)
+        assert bool(low_ess_warnings(slow, model.plan_)) == is_told
 
 
 @pytest.mark.parametrize("between, is_told", [(0.0, False), (0.2, False), (0.5, True), (1.0, True)])

@@ -829,6 +829,8 @@ def repeated_columns(information, prior, transform, is_left_out):
     -------
     repeated : ndarray of int
     """
+    if len(transform) == 1:
+        return np.empty(0, dtype=int)
     values, vectors = eigh(information)
     roots = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE_RATIO * values[-1]))
     n_blocks, length = len(roots) // len(transform), len(transform)

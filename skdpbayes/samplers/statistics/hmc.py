@@ -132,7 +132,7 @@ def find_mode(density):
     energy, gradient = (part[0] for part in density.potential(u[None]))
     for _ in range(60):
         information = density.information(u)
-        for _ in range(10):
+        for _ in range(20):
             damped = information + damping * np.diag(np.diag(information))
             step = solve(damped, gradient)
             with np.errstate(over="ignore", invalid="ignore"):  # Energies of nan are refused.

@@ -50,6 +50,8 @@ _N_SMALL_FACTORS = 5
 _N_LARGE_FACTORS = 9
 _LOG_STEP = _COARSE * (_LOGS[1] - _LOGS[0])
 _FACTOR_LOGS = _FACTOR_STEP * _LOG_STEP * np.arange(-_N_SMALL_FACTORS, _N_LARGE_FACTORS + 1)
+# The largest factor ``c``.
+LARGEST_FACTOR = float(np.exp(_FACTOR_LOGS[-1]))
 _PRODUCT_LOGS = np.arange(
     _LOGS[0] + _FACTOR_LOGS[0], _LOGS[-1] + _FACTOR_LOGS[-1] + 0.5 * _LOG_STEP, _LOG_STEP
 )

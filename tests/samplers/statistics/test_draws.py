@@ -41,6 +41,7 @@ def a_density(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     prior = Prior((make(precision, length),))
     probabilities = population.at(u[None])
     return LogisticDensity(
+        family=family,
         synthetic_design=population,
         prior=prior,
         scales=prior.prior_mode,

@@ -1,5 +1,7 @@
 """The posterior without privacy: chains over the table agree with quadrature and with another sampler."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -133,3 +135,55 @@ def test_counts_with_exposures_reach_maximum_likelihood():
         (np.sum(y) / 3.0) ** -0.5,
         rtol=0.1,
     )
+
+
+def test_large_counts_are_reached_from_afar():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (500, 2))
+    y = rng.poisson(1e6 * np.exp(0.3 * X[:, 0]))
+    for has_intercept in (True, False):
+        rows = X if has_intercept else np.column_stack([X, np.ones(500)])
+        model = DPBayesianPoissonRegressor(
+            epsilon=np.inf, max_count=3e6, fit_intercept=has_intercept, random_state=0
+        ).fit(rows, y)
+        assert np.max(model.released_["r_hat"]) < 1.1
+        np.testing.assert_allclose(model.coef_[:2], [0.3, 0.0], atol=1e-3)
+
+
+@pytest.mark.parametrize(("unit", "norm"), [((1.0, 3e4), 2e5), ((1.0, 1.0), 1e5)])
+def test_columns_may_be_far_smaller_than_bounds_allow(unit, norm):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    y = (rng.random(3000) < expit(X[:, 0])).astype(int)
+    model = DPBayesianLogisticRegression(epsilon=np.inf, data_norm=norm, random_state=0)
+    model.fit(X * unit, y)
+    ml = LogisticRegression(C=1e6, tol=1e-8).fit(X, y).coef_[0, 0]
+    sd = model.posterior_samples_[:, 0, 0].std()
+    assert model.coef_[0, 0] == pytest.approx(ml, abs=0.35 * sd)
+    assert sd == pytest.approx(0.05, rel=0.15)
+
+
+def test_tables_that_say_nothing_have_the_prior():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), rng.integers(2, size=300)
+    model = DPBayesianLogisticRegression(
+        epsilon=np.inf, classes=[0, 1], max_sample_weight=1.0, random_state=0
+    ).fit(X, y, sample_weight=np.zeros(300))
+    assert np.all(np.isfinite(model.posterior_samples_))
+    flat = DPBayesianLogisticRegression(epsilon=np.inf, random_state=0).fit(0.0 * X, y)
+    # The usual deviation is 2.5 over a norm of 2^0.5, and its law is wide.
+    assert 0.5 < flat.posterior_samples_[:, 0, :2].std() < 20.0
+
+
+def test_indicators_of_rows_that_are_clipped_are_not_said_to_repeat():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(2000, 3)), np.eye(4)[rng.integers(4, size=2000)]])
+    model = DPBayesianLogisticRegression(epsilon=np.inf, random_state=0)
+    model.fit(X, rng.integers(2, size=2000))
+    assert model.interval_notes() == ()
+
+
+def test_a_fit_that_read_the_table_does_not_keep_it():
+    X, y = table(4000, 3)
+    model = DPBayesianLogisticRegression(epsilon=np.inf, random_state=0, n_draws=100).fit(X, y)
+    assert "posterior" not in model.released_ and len(pickle.dumps(model)) < X.nbytes / 2

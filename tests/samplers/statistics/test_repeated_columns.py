@@ -51,7 +51,7 @@ def test_columns_that_repeat_each_other_are_named(kind, epsilon):
     model = fitted(kind, with_copy(rows_of(0)), epsilon)
     assert list(model.released_["repeated_columns"]) == [0, 1]
     (note,) = notes_on_repeated(model)
-    assert note.startswith("other columns nearly repeat x0, x1:")
+    assert note.startswith("other columns, or the constant, nearly repeat x0, x1:")
     assert note in model.summary().attrs["notes"]
 
 
@@ -70,7 +70,9 @@ def test_columns_that_do_not_repeat_are_not_named(kind, epsilon):
 @pytest.mark.parametrize("kind", MODELS)
 def test_repeated_columns_are_named_without_privacy(kind):
     model = fitted(kind, with_copy(rows_of(0, n=1_500)), np.inf)
-    assert notes_on_repeated(model)[0].startswith("other columns nearly repeat x0, x1:")
+    assert notes_on_repeated(model)[0].startswith(
+        "other columns, or the constant, nearly repeat x0, x1:"
+    )
     levels = rows_of(3, n=300)
     levels[:, :3] = np.eye(3)[np.random.default_rng(5).integers(3, size=300)]
     for rows in (rows_of(0, n=300), levels):

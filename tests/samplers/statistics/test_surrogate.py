@@ -64,6 +64,7 @@ def a_density(rng, length, n_classes=2, has_rows=True):
     unknown[:2, :2] += 0.3
     prior = a_prior(rng, family, length)
     return LogisticDensity(
+        family=family,
         synthetic_design=population,
         prior=prior,
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
