@@ -131,7 +131,8 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     released_ : Bunch
         What the sampler released besides the draws. With "sgfs" ``second_moment``, ``share_of_a_direction``,
         ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``, ``unseen_columns`` and
-        ``unseen_deviation``, as for `DPBayesianLogisticRegression`. With "clipped_residuals" and privacy also:
+        ``unseen_deviation``, as for `DPBayesianLogisticRegression`. With privacy and "clipped_residuals"
+        also:
 
         - ``repeated_columns``, ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``,
           as there;
