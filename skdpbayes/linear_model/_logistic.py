@@ -140,7 +140,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
           R-hat of the fifty chains that drew, and how many independent draws those kept are worth.
 
         Without privacy these are ``repeated_columns``, ``coordinate_scale``, ``r_hat`` and
-        ``effective_sample_size``. With "sgfs" ``second_moment`` and, where there is an intercept, the two shares.
+        ``effective_sample_size``. With "sgfs" ``second_moment`` and, where there is an intercept, both
+        shares.
         With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every
         coefficient, of shape (1 or n_classes, n_features + fit_intercept). With random walks
         ``acceptance_rate`` and ``n_iter``, the number of proposals.
