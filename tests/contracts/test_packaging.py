@@ -45,6 +45,12 @@ def test_versions_agree():
         )
 
 
+def test_the_oldest_requirements_are_those_of_the_project():
+    lines = (ROOT / "constraints-oldest.txt").read_text("utf-8").splitlines()[1:]
+    oldest = {re.sub(r"==([\d.]+?)(\.0)?$", r">=\1", line) for line in lines}
+    assert oldest == set(PROJECT["dependencies"])
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
     """The sources without what earlier builds left behind."""
