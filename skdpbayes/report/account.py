@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache, singledispatch
+from importlib import import_module
 from typing import Any, NamedTuple, Self
 
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 
 from ..privacy.budget import Budget, largest_epsilon, round_down_epsilon
 from ..privacy.conversions import TooSmallBudget, gaussian_mu
@@ -137,6 +139,9 @@ def account_of(obj: Any) -> Account:
 
 @singledispatch
 def _account(obj):
+    if isinstance(obj, Pipeline) and Pipeline not in _account.registry:
+        import_module("skdpbayes.pipeline")  # It registers scikit-learn's pipelines.
+        return _account(obj)
     if hasattr(obj, "plan_"):
         return of_estimator(obj)
     if hasattr(obj, "cost") and hasattr(obj, "budget"):

@@ -1,6 +1,8 @@
 """What a report says of each step: its share, its bounds, who said so, and what it does not cover."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -467,3 +469,18 @@ def test_every_private_sampler_names_its_propositions():
     for name, kind in samplers_by_name().items():
         if name not in ("auto", "gibbs"):
             assert kind.proof.startswith("Proposition"), name
+
+
+def test_a_pipeline_of_scikit_learn_has_a_report_in_a_new_process():
+    """Nothing else need have been imported, as where a pickle was loaded."""
+    code = (
+        "import numpy as np; from sklearn.pipeline import make_pipeline\n"
+        "from skdpbayes import DPBayesianLogisticRegression; from skdpbayes.privacy import privacy_report\n"
+        "from skdpbayes.preprocessing import BoundedScaler\n"
+        "X, y = np.random.default_rng(0).uniform(size=(300, 2)), np.arange(300) % 2\n"
+        "model = make_pipeline(BoundedScaler(0, 1), DPBayesianLogisticRegression()).fit(X, y)\n"
+        "print(privacy_report(model).to_markdown().splitlines()[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Privacy report")
