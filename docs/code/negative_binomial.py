@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from skdpbayes.samplers import ClippedResiduals
+from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.statistics.curvature import conditioned, positive_inverse
 from skdpbayes.samplers.statistics.dispersion import counts_seen
 from skdpbayes.samplers.statistics.hmc import Density
@@ -83,7 +84,7 @@ class NegativeBinomialDensity(Density):
 
     def parameters(self, u, random):
         """Coefficients, and nothing else."""
-        return u @ self.transform.T, {}
+        return u @ self.transform.T, Diagnostics()
 
 
 class NegativeBinomialLikelihood(Likelihood):
