@@ -275,8 +275,8 @@ class PrivatePosterior(BaseEstimator):
         Returns
         -------
         draws : ndarray of shape (n_draws, ...)
-            Rows of ``posterior_samples_``, in their order along the chain. With "bbb" and "noise_aware", any
-            number of new draws given what was released.
+            Rows of ``posterior_samples_``, in their order along the chain. With "bbb", "noise_aware" and
+            "clipped_residuals", under privacy, any number of new draws given what was released.
 
         Raises
         ------

@@ -297,6 +297,8 @@ def _density(odds):
 _NOISE_FLOOR = 3.0
 # The same, at least, over the prior precision.
 _PRIOR_FLOOR = 4.0
+# Rounding of a weight of a record, relative to it, at most: see Proposition 37.
+_LARGEST_SHARE_OF_ROUNDING = 1e-2
 
 
 @dataclass(frozen=True)
@@ -360,17 +362,23 @@ def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floo
 def centred_coordinates(design, noise_scale, bounds, n_samples, clipping):
     """The same with an intercept, ``z = (W^T (x - m), 1)``: where noise hides slopes, a level is still seen.
 
-    Without an intercept it is `coordinates_for`.
+    It is `coordinates_for` without an intercept, and where a constant is so small beside the norm of rows
+    that the condition of Proposition 37 would not hold.
     """
+    given = design, noise_scale, bounds, n_samples, clipping
     if not bounds.constant:
-        return coordinates_for(design, noise_scale, bounds, n_samples, clipping)
+        return coordinates_for(*given)
     mean, constant = design.mean[:-1], design.mean[-1]
     moment = design.covariance[:-1, :-1] + design.mean_variance * np.eye(len(mean))
     of_columns, mean_square = _whitening(moment, noise_scale, bounds, n_samples)
     transform = np.zeros_like(design.covariance)
     transform[:-1, :-1] = of_columns
     transform[-1] = np.append(-mean @ of_columns, 1.0) / constant
-    return Coordinates(transform, math.sqrt(clipping * (mean_square + 1.0)), bounds.row_norm)
+    norm = math.sqrt(clipping * (mean_square + 1.0))
+    growth = float(np.linalg.norm(transform)) * bounds.row_norm / norm
+    if 3.0 * (len(transform) + 2) * UNIT_ROUNDOFF * growth > _LARGEST_SHARE_OF_ROUNDING:
+        return coordinates_for(*given)
+    return Coordinates(transform, norm, bounds.row_norm)
 
 
 def _whitening(moment, noise_scale, bounds, n_samples, noise_floor=_NOISE_FLOOR):

@@ -197,6 +197,17 @@ def test_coordinates_without_an_intercept_are_those_of_second_moments(rng):
     assert centred.norm == other.norm
 
 
+@pytest.mark.parametrize(("constant", "is_centred"), [(0.75, True), (1e-6, True), (1e-15, False)])
+def test_rounding_stays_where_proposition_37_has_it(rng, constant, is_centred):
+    """A row of the transform is divided by the constant."""
+    bounds = bounds_of(True)
+    arguments = a_design(rng, constant), 0.1, bounds, 1000, 1.3
+    coordinates, other = design.centred_coordinates(*arguments), design.coordinates_for(*arguments)
+    assert np.array_equal(coordinates.transform, other.transform) != is_centred
+    growth = np.linalg.norm(coordinates.transform) * bounds.row_norm / coordinates.norm
+    assert 3.0 * (7 + 2) * 2.0**-53 * growth <= 1e-2
+
+
 def test_a_column_that_noise_hides_is_correlated_with_few_others(rng):
     """What is unknown of all its covariances together is no more in a wide table than in a narrow one."""
     n, unknown = 20_000, {}
