@@ -112,6 +112,6 @@ plt.show()
 # ------
 # * A single draw does not show its uncertainty. For intervals and predictions take the default
 #   sampler.
-# * Take one draw if you need a single parameter vector, to simulate with or to hand on as a model.
+# * Take one draw if you need a single parameter vector, for simulations or as a model to hand on.
 # * More draws cost more: ``n_draws=4`` has twice the temperature, or twice :math:`\mu`.
 # * Sixty fits of a private table would cost about eight times :math:`\mu`.

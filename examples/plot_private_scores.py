@@ -3,8 +3,8 @@ Can I report my model's accuracy?
 =================================
 
 An accuracy is computed from rows, so it reveals something about them. Release it with noise: this
-costs a little budget, and gives an interval. The example has blood samples of 7,874 residents of
-Olmsted County, Minnesota: who died within ten years?
+costs a little budget, and gives an interval. The example: who of 7,874 residents of Olmsted County,
+Minnesota, died within ten years of a blood test?
 """
 
 # %%
@@ -46,8 +46,8 @@ model.fit(X_train, y_train)
 # %%
 # Three scores
 # ------------
-# A private score is a number with an interval and a cost. The exact number is shown for comparison.
-# If the rows were private, you could not publish it.
+# A private score is a number with an interval and a cost. The exact number is beside it; from
+# private rows you could not publish it.
 
 probabilities = model.predict_proba(X_test)[:, 1]
 predicted = probabilities > 0.5
@@ -104,8 +104,8 @@ plt.show()
 # %%
 # Limits
 # ------
-# * Each score is a release: ten scores cost ten times.
-# * Do not stratify the split by label. One label would move other rows, and the costs of model and
+# * Ten scores cost ten times as much.
+# * Do not stratify the split by label: one label would move other rows, and the costs of model and
 #   scores would add up.
-# * People who left the study within ten years count as alive here. A survival model would do better
+# * People who left the study within ten years count as alive. A survival model does better
 #   (:doc:`/gallery/plot_survival`).

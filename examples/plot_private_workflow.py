@@ -50,10 +50,10 @@ train, test = order[5_000:], order[:5_000]
 # %%
 # The pipeline
 # ------------
-# ``DPQuantileScaler`` learns bounds with noise, ``DPOneHotEncoder`` categories. A missing category
-# counts as a category. ``DPImputer`` comes after the scaler, so it fills in the middle of the
-# range, a public constant, at no cost. :func:`~skdpbayes.pipeline.make_private_pipeline` splits one
-# budget over all steps that learn. ``strict=True`` refuses steps that would learn without noise.
+# ``DPQuantileScaler`` learns bounds with noise, ``DPOneHotEncoder`` categories, of which missing is
+# one. ``DPImputer`` comes after the scaler, so it fills in the middle of the range, a public
+# constant, at no cost. :func:`~skdpbayes.pipeline.make_private_pipeline` splits one budget over all
+# steps that learn. ``strict=True`` refuses steps that learn without noise.
 
 
 def make_model(epsilon):
@@ -90,8 +90,8 @@ low, high = score.interval(0.9)
 print(f"accuracy {score:.3f}, 90% interval {low:.3f} to {high:.3f}")
 
 # %%
-# A person is in the training rows or in the test rows, so the larger of the two costs counts. The
-# ledger does not know which rows were read, and adds costs up:
+# A person is in the training or in the test rows, so the larger cost counts. The ledger does not
+# know which rows were read, and adds up:
 
 total = in_parallel(model.privacy_cost_, score.privacy_cost).epsilon(1e-6)
 print(f"epsilon for any one person: {total:.3f}; in the ledger: {ledger.spent_epsilon:.3f}")
