@@ -1,12 +1,12 @@
-"""A table of files that no single process reads whole, from text and gaps to a private model.
+"""A private model of a table in many files, larger than the memory of one process.
 
     python examples/large_table.py                # 20,000 rows, some seconds
     python examples/large_table.py 10_000_000     # some minutes
 
-Needs ``pip install "skdpbayes[distributed]" pyarrow``. Writes made-up people to parquet, file by file, and
-fits a private pipeline on two worker processes. One budget pays for quantiles of incomes, for the list of
-regions, and for the model. The client holds no rows. The workers hold the numbers that reach the model, here
-14 of 8 bytes for each row, in memory or, where that is short, in files that Dask writes beside the table.
+Needs ``pip install "skdpbayes[distributed]" pyarrow``. Writes simulated people to parquet files, and fits a
+private pipeline on two worker processes. One budget pays for quantiles of incomes, the list of regions, and
+the model. The client holds no rows. The workers hold what reaches the model, here 14 numbers of 8 bytes for
+each row, in memory or in temporary files of Dask.
 """
 
 import resource
@@ -32,7 +32,7 @@ DEGREES = ["none", "school", "college", "doctorate"]
 
 
 def write(folder, n_rows):
-    """Write people to files: numbers in units of their own, text, categories and gaps."""
+    """Write simulated people to files: numbers, text, categories and missing values."""
     for number, first in enumerate(range(0, n_rows, ROWS_OF_A_FILE)):
         rng = np.random.default_rng(number)
         n = min(ROWS_OF_A_FILE, n_rows - first)
@@ -52,7 +52,7 @@ def write(folder, n_rows):
 
 
 def pipeline():
-    """Return the model, which would be the same for a table in memory."""
+    """Pipeline, the same as for a table in memory."""
     degrees = OneHotEncoder(categories=[DEGREES], handle_unknown="ignore", sparse_output=False)
     columns = ColumnTransformer(
         [
@@ -68,14 +68,14 @@ def pipeline():
 
 
 def peak_and_time():
-    """Return the largest memory that this process has had, in GiB, and its CPU seconds."""
+    """Peak memory of this process in GiB, and its CPU seconds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     unit = 1 if sys.platform == "darwin" else 1024
     return used.ru_maxrss * unit / 2**30, used.ru_utime + used.ru_stime
 
 
 def main(n_rows=20_000):
-    """Write the files, fit, and print what was learnt and what it took."""
+    """Write the files, fit, and print the model, memory and time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, n_rows)

@@ -2,18 +2,17 @@
 Does a release keep its promise? An attack
 ==========================================
 
-A privacy guarantee is a bound on every attack. So play the attacker: know all rows of a medical
-table but one, know the two values that this row may have, look at what was released, and guess. If
-the attack did better than epsilon allows, the proof or the program would be wrong. How close does
-it get?
+Epsilon limits every attack. To test that, play the attacker: you know all rows of a medical table
+but one, and the two values that this row may have. If your guess from a release is better than
+epsilon allows, the proof or the program is wrong.
 """
 
 # %%
 # The two tables
 # --------------
-# The first 40 tumours of the breast cancer data that comes with scikit-learn: one column, the mean
-# concavity, and the diagnosis. (Among all 569 the others would hide one better.) In one table the first
-# tumour is the row that moves a fit the most: the largest value, benign. In the other one it is malignant.
+# The first 40 tumours of scikit-learn's breast cancer data, with one column, the mean concavity,
+# and the diagnosis. (More rows would hide a single one better.) The first tumour is the row that
+# moves a fit most: it has the largest value, and is benign in one table and malignant in the other.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,14 +38,14 @@ for name, value, label in (("benign, 1", 1.0, 1), ("malignant, 1", 1.0, 0)):
 # %%
 # The attack
 # ----------
-# What is released is one posterior draw (``sampler="ops"``). The best guess about an exact draw
-# looks at how likely the two possible rows are at the released parameters, that is, at the logit of
-# the tumour in question. To know how well that works, we release 300 times from either table. (A
-# real attacker has one release.)
+# The release is one posterior draw (``sampler="ops"``). The best attack on an exact draw compares
+# how probable the two possible rows are under the released parameters, so its score is the logit of
+# the tumour. We release 300 times from each table to measure its success. A real attacker has one
+# release.
 
 
 def score(table, seed):
-    """Return the released model's logit at the row in question."""
+    """Released logit of the row in question."""
     model = DPBayesianLogisticRegression(
         EPSILON, DELTA, sampler="ops", classes=[0, 1], data_norm=1.0, random_state=seed
     ).fit(*table)
@@ -65,17 +64,16 @@ print(f"achieved: mu >= {result.mu_lower_bound:.3f}, epsilon >= {result.epsilon_
 print(result.verdict)
 
 # %%
-# The bounds hold with 95% confidence, for scores that are normal, as these seem to be: ``audit_scores``
-# checks it, and otherwise has a bound for scores of any law. (What is released claims more than epsilon:
-# no attack can do better than on two normal numbers that are ``mu`` apart.) The picture on the right has
-# what the attacker cares about: how often a guess "benign" is right, against how often it is a false
-# alarm. No attack on any release of this plan has a curve above the orange one.
+# Lower bounds hold with 95% confidence if scores are normal. ``audit_scores`` checks this, and
+# otherwise takes a bound for any distribution. The budget also limits ``mu``: no attack does better
+# than tell a standard normal number from one with mean ``mu``. On the right, how often the guess
+# "benign" is right against how often it is a false alarm.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
 bins = np.histogram_bin_edges(np.concatenate([benign, malignant]), 30)
 for (name, values), color in zip(scores.items(), ("#0072B2", "#E69F00"), strict=True):
     left.hist(values, bins, color=color, alpha=0.5, label=name)
-left.set(xlabel="released logit of the row in question", ylabel="releases")
+left.set(xlabel="released logit of the row in question", ylabel="number of releases")
 left.legend(title="the row is")
 thresholds = np.sort(np.concatenate([benign, malignant]))
 alarms = [np.mean(malignant > t) for t in thresholds]
@@ -84,19 +82,17 @@ grid = np.linspace(0, 1, 500)[1:-1]
 right.plot(alarms, hits, color="#0072B2", lw=2, label="this attack, measured")
 right.plot(grid, norm.cdf(norm.ppf(grid) + allowed), color="#D55E00", label="what epsilon allows")
 right.plot([0, 1], [0, 1], ":", color="0.4", label="guessing")
-right.set(xlabel="false alarms", ylabel="hits", aspect="equal")
+right.set(xlabel="rate of false alarms", ylabel="rate of detection", aspect="equal")
 right.legend(loc="lower right")
 plt.show()
 
 # %%
 # Limits
 # ------
-# * An attack that stays below the bound proves nothing: a better one may exist. The proof is on the page
-#   :doc:`/theory/index`. An attack above the bound would disprove it.
-# * The curve is measured, and wobbles by about 0.03.
-# * The bound holds for the worst table there can be. On this one the other rows hide the one in
-#   question, too.
-# * One who sees a whole path, or the noisy sums of the default sampler, is closer to the bound; the
-#   tests of this package contain such attacks.
-# * For other models, :func:`skdpbayes.audit.audit_fit` does all of this in one call, and
-#   :func:`skdpbayes.audit.replay` looks inside: see :doc:`/guide/check_it_yourself`.
+# * An attack above the bound would disprove the guarantee. One below proves nothing: a better
+#   attack may exist. :doc:`/theory/index` has the proof.
+# * The measured curve has an error of about 0.03. The bound is for the worst possible table, while
+#   here other rows help to hide the one in question.
+# * For other models, :func:`skdpbayes.audit.audit_fit` attacks in one call, and
+#   :func:`skdpbayes.audit.replay` checks the noise of each release: see
+#   :doc:`/guide/check_it_yourself`.

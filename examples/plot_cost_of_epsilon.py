@@ -2,15 +2,15 @@
 How much accuracy does epsilon cost?
 ====================================
 
-That depends on the number of rows. Noise hides what a single row says; it is the same whether
-there are few rows or many. So the more rows agree, the less the noise matters. To see it, we fit the
-same model to 500, 3,000 and 30,000 respondents of a survey, at four epsilons.
+It depends on the number of rows. Noise has to hide one row, and is the same for few rows as for
+many, so it matters less with many. We fit one model to 500, 3,000 and 30,000 respondents of a
+survey, at four epsilons.
 """
 
 # %%
 # The table
 # ---------
-# The survey of :doc:`/gallery/plot_votes`, with six answers, all between public bounds.
+# The survey of :doc:`/gallery/plot_votes`: six answers with public bounds.
 
 import warnings
 
@@ -44,27 +44,25 @@ answers = table[list(QUESTIONS)].fillna(dict(zip(QUESTIONS, np.add(lower, upper)
 X = BoundedScaler(lower, upper).fit_transform(answers.to_numpy(dtype=float))
 
 # %%
-# What a plan says beforehand
-# ---------------------------
-# You need no fit, and no rows, to see the effect. The plan knows the noise, and from the number of rows
-# it says about how many times as wide intervals will be as without privacy.
+# Before the fit
+# --------------
+# A plan needs no rows. It says how much wider intervals will be than without privacy.
 
 for size in SIZES:
     plan = DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(size, X.shape[1])
     print(f"{size:>6,} rows, epsilon 1: intervals about {plan.widening:.1f} times as wide")
 
 # %%
-# What happens
-# ------------
-# Two random choices of respondents for each size. Accuracies are those on people who were not used.
-# (On 500 rows the first fits warn that noise hides nearly all that the rows tell. That is what the
-# picture shows, so the warning is silenced here.)
+# Accuracy on other people
+# ------------------------
+# Each size has two random samples. (With 500 rows some fits warn that noise hides nearly
+# everything. The figure shows just that, so the warning is off.)
 
 warnings.filterwarnings("ignore", "noise hides nearly all", ConvergenceWarning)
 
 
 def scores(size, epsilon):
-    """Return accuracies on other people, one for each seed."""
+    """Accuracies on other people, one for each seed."""
     found = []
     for seed in range(N_SEEDS):
         X_train, X_test, y_train, y_test = train_test_split(
@@ -86,7 +84,7 @@ for size, color in SIZES.items():
     axis.plot(EPSILONS, values.mean(axis=1), color=color, lw=2, label=f"{size:,} rows")
     axis.axhline(scores(size, np.inf).mean(), color=color, ls="--", lw=1)
 axis.plot([], [], "k--", lw=1, label="scikit-learn, not private")
-axis.axhline(max(y.mean(), 1 - y.mean()), color="0.4", ls=":", label="always the same answer")
+axis.axhline(max(y.mean(), 1 - y.mean()), color="0.4", ls=":", label="the more frequent vote")
 axis.set_xscale("log")
 axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axis.minorticks_off()
@@ -95,13 +93,11 @@ axis.legend(loc="lower right")
 plt.show()
 
 # %%
-# With ten times as many rows you can afford a tenth of epsilon for the same accuracy: the curves
-# are the same one, moved along the axis.
+# Ten times as many rows allow a tenth of the epsilon at the same accuracy.
 #
 # Limits
 # ------
-# * This is how to *learn* about epsilon, on a public table. On private rows, choosing epsilon by
-#   accuracy would always choose the largest, and each of these 24 fits would have to be paid for.
-#   Choose it by policy, and read the plan.
-# * Accuracy is forgiving: intervals suffer earlier. The plan's factor above is about those.
-# * More columns need more rows. Here there are six.
+# * Do this on a public table only. On private rows every fit spends budget, and the largest epsilon
+#   always wins. Choose epsilon by policy, and read the plan.
+# * Intervals suffer earlier than accuracy: the plan's factor is about intervals.
+# * More columns need more rows.

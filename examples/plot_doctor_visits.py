@@ -2,16 +2,16 @@
 What makes people visit the doctor?
 ===================================
 
-The RAND health insurance experiment of the 1970s gave families insurance plans by lot and recorded their
-visits to the doctor. Does it matter how much of a bill people pay themselves? We want an answer with
-error bars, from confidential medical records, that gives away little about any person.
+In the 1970s, the RAND health insurance experiment assigned insurance plans to families by lot, and
+recorded their visits to the doctor. Do people visit less often if they pay more of the bill
+themselves? We want coefficients with intervals, and to reveal little about any person.
 """
 
 # %%
 # The table
 # ---------
-# There is one row for each person and year. We want to protect persons, so ``zper``, the number of
-# a person, goes to ``fit`` as ``groups``, and of each person one row, chosen at random, is used.
+# A row is one year of a person. To protect persons, pass the number of the person, ``zper``, to
+# ``fit`` as ``groups``. With ``max_rows_per_group=1`` a fit uses one random row of each person.
 # Bounds come from the description of the experiment.
 
 import matplotlib.pyplot as plt
@@ -48,8 +48,7 @@ print(f"{len(X):,} years of {len(np.unique(persons)):,} persons, {y.mean():.0%} 
 # %%
 # Two fits
 # --------
-# The first one is private. The second one, with ``epsilon=float("inf")``, is the same model without
-# privacy, on the same kind of sample: the yardstick.
+# The second fit, with ``epsilon=float("inf")``, is the same model without privacy, for comparison.
 
 fits = {}
 for epsilon in (1.0, np.inf):
@@ -59,7 +58,7 @@ for epsilon in (1.0, np.inf):
 fits[1.0].summary().round(2)
 
 # %%
-# ``share_of_privacy`` says how much of a width is due to privacy, as far as what was released can tell.
+# ``share_of_privacy`` is the estimated share of an interval's width that privacy adds.
 
 figure, axis = plt.subplots(figsize=(7.5, 5), layout="constrained")
 names = [*BOUNDS, "intercept"]
@@ -78,23 +77,17 @@ plt.show()
 # %%
 # The answer as a probability
 # ---------------------------
-# Draws answer any question about the coefficients, at no further cost. How likely is it that people
-# who pay more of their bills see a doctor less often?
+# Draws answer any question about the coefficients at no further cost. How probable is it that
+# people who pay more themselves see a doctor less often?
 
 draws = fits[1.0].sample_posterior(10_000, random_state=0)[:, 0]
 print(f"P(coefficient of the share < 0) = {np.mean(draws[:, 0] < 0):.4f}")
 
 # %%
-# Since plans were assigned by lot, this is an effect, and not only an association. For the other
-# columns nothing of the kind can be said.
+# Plans were assigned by lot, so this is an effect. Other coefficients are only associations.
 #
 # Limits
 # ------
-# * An interval that includes zero does not mean that there is no effect. With privacy it may only
-#   mean that this budget does not show it.
-# * Intervals are those of a logistic model. They include the noise of privacy, but they do not know
-#   whether the model is right.
-# * Coefficients far beyond what the prior expects (a row of the largest length has a logit of
-#   deviation 2.5) are pulled towards zero. A fit warns where that matters.
-# * A visit is any visit in a year. One year per person is used here; :doc:`/gallery/plot_persons`
-#   asks whether more would help.
+# * An interval that includes zero may only mean that this budget cannot show the effect.
+# * Intervals include the privacy noise, but assume that the logistic model is right.
+# * :doc:`/gallery/plot_persons` asks whether more years of each person help.

@@ -2,17 +2,15 @@
 How many groups are in a medical table?
 =======================================
 
-A study of fatty liver disease has the age, weight and height of some 13,000 adults. Which groups do
-they fall into? A Gaussian mixture finds groups, and ``n_components="auto"`` chooses their number
-from what was released anyway. The table also says who is a man. We keep that back, and compare with
-it at the end.
+A study of fatty liver disease has the weight and height of some 13,000 adults. A Gaussian mixture
+with ``n_components="auto"`` finds groups and chooses their number at no further cost. At the end we
+compare them with the sex of the patients, which the model does not see.
 """
 
 # %%
 # The table
 # ---------
-# Public bounds bring the columns to [-1, 1]: noise is the same in all directions, so columns should
-# be on comparable scales, with zero in their middle.
+# Noise is the same in all directions, so bring columns to comparable scales by public bounds.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,7 +29,7 @@ print(f"{len(X):,} people")
 # %%
 # The fit
 # -------
-# ``covariance_type="full"`` lets groups be tilted: tall people are heavier in every group.
+# ``covariance_type="full"`` allows tilted groups: in every group, tall people are heavier.
 
 model = DPGaussianMixturePosterior(
     n_components="auto",
@@ -45,10 +43,10 @@ print(f"{model.n_components_} groups, epsilon = {model.spent_epsilon_:.3f}")
 model.summary().round(3).head(6)
 
 # %%
-# What it found
-# -------------
-# Ellipses hold about 86% of a group, two deviations, and there is one for each of 20 draws: how far
-# they differ is how uncertain the groups are, noise included. In centimetres and kilograms again:
+# The groups
+# ----------
+# Each ellipse is one of 20 draws of a group, out to two standard deviations (about 86% of its
+# members). The spread of the ellipses shows the uncertainty, privacy noise included.
 
 half = (upper - lower) / 2
 middle = (upper + lower) / 2
@@ -79,9 +77,9 @@ plt.show()
 # %%
 # Is a group the men, or the women?
 # ---------------------------------
-# No: both groups are mixed. Sexes differ in height, but overlap so much that one tilted ellipse holds
-# most of both. The other, wider one is of heavier people. A mixture finds what the columns tell apart
-# best, which need not be what you had in mind.
+# No, both groups are mixed. Men and women overlap so much that one tilted ellipse holds most of
+# both, and a wider one holds the heavier people. A mixture finds the groups that the columns
+# separate best, not those you have in mind.
 
 groups = model.predict(X)
 for k in range(model.n_components_):

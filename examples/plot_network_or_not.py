@@ -2,10 +2,10 @@
 When is a neural network worth it?
 ==================================
 
-A linear model is cheap in rows and in budget, and it comes with intervals. A network finds curves
-and interactions that you did not name, and pays for it with noise on thousands of weights. Who
-works full time, by age, is a curve: few of the young, most of the middle-aged, few of the old. We
-ask the General Social Survey, some 60,000 Americans.
+A linear model needs fewer rows and less budget, and has intervals. A network learns curves and
+interactions that you did not name, but pays for it with noise on all of its weights. The example is
+full-time work by age, among some 60,000 Americans of the General Social Survey: few of the young
+and old, most in between.
 """
 
 # %%
@@ -34,12 +34,12 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Three models, one budget
 # ------------------------
-# The third one is the linear model with a column more, the square of the scaled age. This is public
-# knowledge, not something that was learnt from the rows: everybody knows that people retire.
+# The third model is linear in one more column, the square of the scaled age. That people retire is
+# public knowledge, and not learnt from the rows.
 
 
 def with_square(X):
-    """Append the square of the first column, brought to [-1, 1]."""
+    """Append the square of the first column, scaled to [-1, 1]."""
     return np.column_stack([X, 2 * X[:, 0] ** 2 - 1])
 
 
@@ -70,10 +70,9 @@ for name, (make, columns) in MODELS.items():
     )
 
 # %%
-# What they have learnt
-# ---------------------
-# Probabilities for a childless person in 2010, beside the shares in the table (which would have to
-# stay private).
+# Probabilities by age
+# --------------------
+# For a childless person in 2010, beside the shares in the table (which would have to stay private).
 
 ages = np.arange(18, 90)
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), sharey=True, layout="constrained")
@@ -96,8 +95,8 @@ axes[0].legend(fontsize="small")
 plt.show()
 
 # %%
-# How many rows does that take?
-# -----------------------------
+# How many rows does a network need?
+# ----------------------------------
 
 SIZES = (1_000, 5_000, 25_000)
 figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")

@@ -2,16 +2,14 @@
 How does one budget last a week?
 ================================
 
-Questions come one after another, and each answer costs. A ledger in a file keeps the books over days,
-processes and colleagues: it is charged before a fit reads a row, and refuses what would exceed the
-budget. Here a survey of votes has epsilon 2 for a week.
+A ledger in a file keeps one budget over days, processes and colleagues. It is charged before a fit
+reads a row, and refuses what would exceed the budget. Here, a survey has epsilon 2 for a week.
 """
 
 # %%
 # The table and its ledger
 # ------------------------
-# The survey of :doc:`/gallery/plot_votes`. The budget is written into the file once, and cannot be
-# changed later.
+# The survey of :doc:`/gallery/plot_votes`. The budget of a ledger file cannot be changed later.
 
 import os
 import tempfile
@@ -48,8 +46,7 @@ print(ledger)
 # %%
 # Five days
 # ---------
-# Each day a script opens the file and asks one question. It could be another process each time, or
-# another person.
+# Each day a script, perhaps of another person, opens the file and asks one question.
 
 WEEK = [
     ("Monday: a pilot", 0.3, ["age", "ideo"]),
@@ -61,7 +58,7 @@ WEEK = [
 
 
 def ask(label, epsilon, columns):
-    """Return a fit that was charged to the ledger."""
+    """Fit, and charge the ledger."""
     with PrivacyLedger.open(path, label=label):
         model = DPBayesianLogisticRegression(epsilon=epsilon, delta=1e-6, classes=[0, 1])
         return model.fit(X[columns], vote)
@@ -78,13 +75,14 @@ for day in WEEK:
     left.append(ledger.remaining_epsilon)
 
 # %%
-# The refusal came before anything was read, and it says what would fit. What was spent, by what,
-# and what is left:
+# The refused fit read no row, and the message says which epsilon would fit. The history of the
+# ledger:
 
 ledger.history()[["label", "sampler", "status", "epsilon", "total_epsilon"]].round(3)
 
 # %%
-# The total is less than the sum of the epsilons: costs compose exactly, like the sides of a right triangle.
+# The total is less than the sum of the epsilons: Gaussian costs add like the sides of a right
+# triangle.
 
 figure, axis = plt.subplots(figsize=(7.5, 4), layout="constrained")
 names = [label.partition(":")[0] for label, _, _ in WEEK]
@@ -92,7 +90,7 @@ places = np.arange(len(WEEK))
 asked = np.cumsum([epsilon for _, epsilon, _ in WEEK])
 axis.bar(places, totals, 0.5, color="#0072B2", label="spent, composed exactly")
 axis.plot(places[:-1], asked[:-1], "x--", color="#E69F00", label="sum of the epsilons")
-axis.plot(places, left, "o", color="#009E73", label="largest next fit")
+axis.plot(places, left, "o", color="#009E73", label="largest epsilon for one more fit")
 axis.axhline(2.0, color="#D55E00", lw=2, label="the budget")
 axis.set_xticks(places, names)
 axis.set_ylabel("epsilon at delta = 1e-6")
@@ -100,15 +98,14 @@ axis.legend()
 plt.show()
 
 # %%
-# On the command line the same table is printed by ``skdpbayes ledger show survey.ledger``.
+# On the command line, ``skdpbayes ledger show survey.ledger`` prints the same table.
 #
 # Limits
 # ------
-# * A ledger knows the fits and scores of this package. Plots, means and ``clf.score`` on private
-#   rows it does not see.
-# * It is a book for honest people, not a lock. A copy that was restored has forgotten what was spent since.
-# * It does not know which rows were read, so it adds up even where two fits read different people.
-# * Choosing the next question by the last answer is covered because all costs here are Gaussian, as
-#   those of the default sampler are. Networks and random walks are not: fix their plans beforehand.
+# * A ledger does not see plots, means or ``clf.score`` on private rows.
+# * It is no protection against its owner: if an older copy is restored, later charges are lost.
+# * It adds up even if two fits read different people.
+# * You may choose the next question by the last answer, because costs of the default sampler are
+#   Gaussian. Those of networks are not: fix their plans in advance.
 
 folder.cleanup()

@@ -2,19 +2,17 @@
 What does one posterior sample look like?
 =========================================
 
-The default sampler gives any number of draws, which account for the noise in what was released.
-``sampler="ops"`` releases a single draw instead: the last state of a chain, close to an exact
-sample from the posterior. It costs no more than an exact sample would, however long the chain runs.
-To see what such a draw is worth, we fit the same real table many times, which is something you must
-not do with a private one.
+``sampler="ops"`` releases a single draw, close to an exact posterior sample: the last state of a
+chain. It costs no more than an exact sample, however long the chain. To see how good it is, we fit
+a public table many times. Never do that with a private one.
 """
 
 # %%
 # The table
 # ---------
-# 1,314 women of Whickham, England, were asked in the early 1970s about smoking, and followed up
-# twenty years later. How does survival depend on age? There are two parameters, so the exact
-# posterior can be computed on a grid.
+# 1,314 women of Whickham, England, were asked about smoking in the early 1970s and followed up
+# twenty years later. How does survival depend on age? With two parameters the exact posterior can
+# be computed on a grid.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +28,7 @@ SLOPES, INTERCEPTS = np.linspace(-7, 1, 161), np.linspace(-1.5, 3.5, 161)
 
 
 def posterior(temperature):
-    """Return the probability of each cell of the grid."""
+    """Probability of each cell of the grid."""
     slope, intercept = np.meshgrid(SLOPES, INTERCEPTS, indexing="ij")
     log_density = -(slope**2 + intercept**2) / (2 * 2.5**2)
     for value in np.unique(x):  # Women of the same age have the same logit.
@@ -50,8 +48,8 @@ def draw_regions(axis, density, color):
 # %%
 # Many releases, one draw each
 # ----------------------------
-# A draw follows the posterior at a *temperature* of at least 1: as if each row counted one over the
-# temperature. The plan chooses the lowest one that the budget pays for.
+# A draw follows the posterior at a *temperature* of at least 1, as if the table had fewer rows by
+# that factor. The plan chooses the lowest temperature that the budget allows.
 
 
 def one_draw(epsilon, seed):
@@ -92,7 +90,8 @@ plt.show()
 # %%
 # What a single draw predicts
 # ---------------------------
-# Each line is one release. The default sampler's average over its draws, at the same epsilon, is in orange.
+# Each blue line is one release. The orange line is the average over draws of the default sampler at
+# the same epsilon.
 
 ages = np.linspace(18, 84, 100)
 scaled = (ages - 51.0) / 33.0
@@ -111,10 +110,8 @@ plt.show()
 # %%
 # Limits
 # ------
-# * One draw says nothing about its own uncertainty. For intervals and for predictions take the
-#   default sampler.
-# * A draw is for when a single parameter vector is what you need: to simulate with, or to hand on
-#   as a model.
-# * Every further draw costs: ``n_draws=4`` has twice the temperature, or twice :math:`\mu`.
-# * Sixty fits of a private table would cost about eight times :math:`\mu`. ``random_state`` here
-#   is for this page.
+# * A single draw does not show its uncertainty. For intervals and predictions take the default
+#   sampler.
+# * Take one draw if you need a single parameter vector, for simulations or as a model to hand on.
+# * More draws cost more: ``n_draws=4`` has twice the temperature, or twice :math:`\mu`.
+# * Sixty fits of a private table would cost about eight times :math:`\mu`.

@@ -2,17 +2,16 @@
 What if a person has several rows?
 ==================================
 
-Protecting a row is not protecting a person. If someone has five rows, a guarantee for rows weakens
-about fivefold for them. The health insurance experiment of :doc:`/gallery/plot_doctor_visits` has
-up to five years of each person. Two ways to deal with that: keep one row of each person, or keep
-several and add more noise. Which one is better?
+A guarantee for rows is weaker for persons with several rows. The health insurance experiment of
+:doc:`/gallery/plot_doctor_visits` has up to five years of each person. Should a fit use one row of
+each, or several and more noise?
 """
 
 # %%
 # What epsilon 1 for rows means for persons
 # -----------------------------------------
-# For the default sampler this can be computed exactly: *k* rows multiply :math:`\mu`, the distance
-# in standard deviations by which a row can shift the release, by *k*.
+# For the default sampler, *k* rows multiply :math:`\mu`, the cost in Gaussian differential privacy,
+# by *k*. This is exact.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -64,8 +63,8 @@ print(f"{len(X):,} rows, {len(counts):,} persons, at most {counts.max()} rows ea
 # %%
 # Epsilon 1 for persons
 # ---------------------
-# ``max_rows_per_group=k`` keeps at most *k* rows of each person, chosen at random, and adds the noise that
-# protects all of them. ``epsilon`` then is a statement about persons, and the cost says so.
+# ``max_rows_per_group=k`` keeps at most *k* random rows of each person, and adds the noise that
+# protects all of them. The cost is then about persons:
 
 
 def fit(k, seed):
@@ -78,8 +77,8 @@ cost = fit(1, 0).privacy_cost_
 print(f"epsilon = {cost.epsilon(1e-5):.3f}, {cost.neighboring_relation}")
 
 # %%
-# How wide are the intervals for each choice of *k*? The number is public: choose it by what you
-# know of the table, not by comparing fits on private rows as we do here on a public table.
+# How wide are intervals for each *k*? On private rows choose *k* by what you know of the table, not
+# by comparing fits as on this public table.
 
 CHOICES = (1, 2, 3, 5)
 widths = {k: np.diff(fit(k, 0).posterior_interval(0.9)[0, :-1]).ravel() for k in CHOICES}
@@ -110,9 +109,8 @@ plt.show()
 # %%
 # Limits
 # ------
-# * Intervals treat rows as independent. Years of the same person are not, and with *k* > 1
-#   intervals are narrower than they should be for that reason, with privacy or without. One row per
-#   person has no such problem.
-# * You have to know whose row is whose. A person under two numbers counts as two.
-# * Members of a family are protected one by one, not together.
+# * Intervals treat rows as independent. Years of one person are not, so with *k* > 1 intervals are
+#   too short, with or without privacy. One row per person avoids this.
+# * Someone with two numbers counts as two persons, and members of a family are protected one by
+#   one.
 # * :doc:`/guide/persons_and_weights` says which samplers and transformers take ``groups``.

@@ -2,17 +2,17 @@
 Can I report my model's accuracy?
 =================================
 
-An accuracy is computed from rows, so publishing it tells something about them. It can be released
-with noise, which costs a little of the budget, and it comes with an interval. Blood samples of
-7,874 residents of Olmsted County, Minnesota, are the example: who died within ten years?
+An accuracy is computed from rows, so it reveals something about them. Release it with noise: this
+costs a little budget, and gives an interval. The example: who of 7,874 residents of Olmsted County,
+Minnesota, died within ten years of a blood test?
 """
 
 # %%
 # The table
 # ---------
-# Age, sex, and free light chains of immunoglobulins (kappa and lambda), with creatinine where it
-# was measured. Bounds are typed in from general knowledge. Concentrations are skewed, so their
-# logarithms are used.
+# Age, sex, free light chains of immunoglobulins (kappa and lambda), and creatinine where it was
+# measured. We take logarithms of concentrations, which are skewed. Bounds come from general
+# knowledge.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,8 +46,8 @@ model.fit(X_train, y_train)
 # %%
 # Three scores
 # ------------
-# A private score is a number that knows its interval and its cost. Beside it is the exact number,
-# which could not be published if the rows were private.
+# A private score is a number with an interval and a cost. The exact number is beside it; from
+# private rows you could not publish it.
 
 probabilities = model.predict_proba(X_test)[:, 1]
 predicted = probabilities > 0.5
@@ -61,8 +61,8 @@ for name, score, without_noise in zip(("accuracy", "AUC"), (accuracy, auc), exac
     print(f"{name:<9} {score:.3f}, 90% interval {low:.3f} to {high:.3f}; exact {without_noise:.3f}")
 
 # %%
-# The three scores read the same rows, so their costs add up. The model was fitted on other
-# people, so no one is in both, and the larger of the two costs counts:
+# The three scores read the same rows, so their costs add up. The model was fitted on other people,
+# so the larger of the two costs counts:
 
 scores_cost = accuracy.privacy_cost + auc.privacy_cost + curve.privacy_cost
 print(f"scores together: epsilon = {scores_cost.epsilon(0.0):.2f}")
@@ -70,11 +70,11 @@ total = in_parallel(model.privacy_cost_, scores_cost)
 print(f"model and scores: epsilon = {total.epsilon(1e-5):.2f} at delta = 1e-5")
 
 # %%
-# How wide an interval has to be
-# ------------------------------
-# Even without privacy an accuracy on a few rows is uncertain. The noise adds to that, and only
-# matters where rows are few or epsilon is small. Below are private accuracies of the same model on
-# the first rows of the test set.
+# How wide the intervals are
+# --------------------------
+# An accuracy of few rows is uncertain even without privacy. Noise matters only if rows are few or
+# epsilon is small. Left: accuracies on the first rows of the test set. Right: calibrated
+# probabilities lie on the diagonal.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 SIZES = (100, 300, 1_000, 3_900)
@@ -102,12 +102,10 @@ right.set(xlabel="predicted probability", ylabel="share of deaths, 90% interval"
 plt.show()
 
 # %%
-# Right: of those who were given a probability of about 40%, did about 40% die? On the diagonal,
-# probabilities are honest.
-#
 # Limits
 # ------
-# * Every score is one release. A notebook that prints ten of them has spent ten times.
-# * Do not stratify the split by label: one label would move other rows, and the two costs would
-#   have to be added.
-# * People who left the study within ten years count as alive here. A survival model would do better.
+# * Ten scores cost ten times as much.
+# * Do not stratify the split by label: one label would move other rows, and the costs of model and
+#   scores would add up.
+# * People who left the study within ten years count as alive. A survival model does better
+#   (:doc:`/gallery/plot_survival`).

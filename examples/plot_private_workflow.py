@@ -2,17 +2,16 @@
 From a CSV file with missing values to a report
 ===============================================
 
-A file arrives: numbers in units of their own, text, missing values. How do you get from there to a
-model, its accuracy, and a statement of what was spent, if you know neither the bounds of the
-numbers nor the categories? The answers of some 20,000 people to the General Social Survey since
-1996 serve as an example: who earns more than 20,000 dollars a year (in dollars of 1986)?
+You have a file with numbers, text and missing values, and know neither bounds nor categories. You
+want a model, its accuracy, and a report of what was spent. The example: who of some 20,000 people
+in the General Social Survey earns more than 20,000 dollars a year (in dollars of 1986)?
 """
 
 # %%
 # The file
 # --------
-# With private rows, do not look at them first. A glance at ``describe()`` before bounds are typed
-# in makes these bounds private numbers that were published without noise.
+# Do not look at private rows first: bounds typed in after a glance at ``describe()`` are private
+# numbers, published without noise.
 
 import os
 import tempfile
@@ -43,8 +42,7 @@ y = (table["realrinc"] > 20_000).to_numpy(dtype=int)
 table[NUMBERS + CATEGORIES].isna().sum()
 
 # %%
-# Rows are split at random into those to fit on and those to score. The split must not depend on the
-# answers.
+# Split rows at random into training and test, not by their answers.
 
 order = np.random.default_rng(0).permutation(len(table))
 train, test = order[5_000:], order[:5_000]
@@ -52,11 +50,10 @@ train, test = order[5_000:], order[:5_000]
 # %%
 # The pipeline
 # ------------
-# ``DPQuantileScaler`` learns bounds with noise and ``DPOneHotEncoder`` the categories.
-# ``DPImputer`` comes after the scaler: the middle of a learnt range is then a public constant, and
-# filling it in is free. Missing categories are a category.
-# :func:`~skdpbayes.pipeline.make_private_pipeline` splits one budget over all steps that learn, and
-# ``strict=True`` refuses a step that would learn without noise.
+# ``DPQuantileScaler`` learns bounds with noise, ``DPOneHotEncoder`` categories, of which missing is
+# one. ``DPImputer`` comes after the scaler, so it fills in the middle of the range, a public
+# constant, at no cost. :func:`~skdpbayes.pipeline.make_private_pipeline` splits one budget over all
+# steps that learn. ``strict=True`` refuses steps that learn without noise.
 
 
 def make_model(epsilon):
@@ -78,10 +75,9 @@ print(make_model(1.0).privacy_plan(len(train), len(NUMBERS + CATEGORIES)))
 # %%
 # Fit and score
 # -------------
-# The ledger is a file. It is charged before a row is read, by this process and by every other one
-# that opens it. The accuracy is released with noise, and with an interval that includes both the
-# noise and the chance of the sample. The seeds make this page repeatable. A ledger refuses them unless it
-# is told that it is for experiments.
+# The ledger is a file, and is charged before a row is read. It refuses seeds unless it is for
+# experiments, as on this page. The accuracy is released with noise. Its interval includes noise and
+# sampling error.
 
 features = table[NUMBERS + CATEGORIES]
 path = os.path.join(folder.name, "wages.ledger")
@@ -94,17 +90,16 @@ low, high = score.interval(0.9)
 print(f"accuracy {score:.3f}, 90% interval {low:.3f} to {high:.3f}")
 
 # %%
-# A person is either in the rows that were fitted or in those that were scored, so that both
-# together cost what the dearer one costs. The ledger does not know which rows were read and simply
-# adds up:
+# A person is in the training or in the test rows, so the larger cost counts. The ledger does not
+# know which rows were read, and adds up:
 
 total = in_parallel(model.privacy_cost_, score.privacy_cost).epsilon(1e-6)
 print(f"epsilon for any one person: {total:.3f}; in the ledger: {ledger.spent_epsilon:.3f}")
 ledger.history()[["sampler", "status", "epsilon", "total_epsilon"]].round(3)
 
 # %%
-# What was found
-# --------------
+# The largest coefficients
+# ------------------------
 
 TOPICS = {
     "educcat": "education",
@@ -137,9 +132,9 @@ plt.show()
 # %%
 # The report
 # ----------
-# For people who were not there: what was protected and against whom, what every step did and paid,
-# who said its bounds, what is left, and what the guarantee rests on. ``report.to_html()`` is a page
-# to print and sign; ``report.to_json()`` is the record behind it.
+# It says what is protected and against whom, what each step did and cost, where bounds come from,
+# what is left, and what the guarantee assumes. ``report.to_html()`` is a page to sign,
+# ``report.to_json()`` the record.
 
 report = privacy_report(model, ledger=ledger)
 with open(os.path.join(folder.name, "report.html"), "w", encoding="utf-8") as file:
@@ -147,25 +142,24 @@ with open(os.path.join(folder.name, "report.html"), "w", encoding="utf-8") as fi
 pd.DataFrame(report["steps"])[["kind", "role", "share", "epsilon"]].round(3)
 
 # %%
-# Bounds and categories were learnt and paid for, declared, or are defaults.
+# Bounds and categories are learnt within the budget, declared, or defaults.
 
 bounds = [bound for step in report["steps"] for bound in step["bounds"]]
 pd.DataFrame(bounds)[["what", "column", "value", "source"]]
 
 # %%
-# The report tells of the seeds that make this page repeatable: nothing is protected from those who
-# know them.
+# The report warns of seeds: those who know one can remove the noise.
 
 print(report["summary"]["verdict"], report["details"]["warnings"], sep="; ")
 
 # %%
 # Limits
 # ------
-# * Learning bounds and categories takes a part of the budget, and it takes rows: this works for some
-#   thousand. If you know the bounds, give them to a ``BoundedScaler`` instead.
-# * The number of rows, the names of the columns and the rule that made ``y`` are public. That
-#   respondents without an income were left out is part of the definition of the table.
+# * Learning bounds and categories needs budget and some thousand rows. If you know bounds, take
+#   ``BoundedScaler``.
+# * The number of rows, the names of columns and the rules that define ``y`` and the table (only
+#   respondents with an income) are public.
 # * Respondents are not weighted to represent the country.
-# * :doc:`/guide/private_workflow` explains every step.
+# * :doc:`/guide/private_workflow` explains each step.
 
 folder.cleanup()

@@ -2,19 +2,17 @@
 Who voted for Trump?
 ====================
 
-In 2016, the Cooperative Congressional Election Study asked 64,600 Americans about their lives and
-opinions; 44,932 said whom they had voted for. A vote is confidential for good reason. We learn from
-these answers what goes together with a vote for Trump, with a guarantee for every single
-respondent: if that person had given other answers, anything that we publish would have been at most
+In the Cooperative Congressional Election Study of 2016, 44,932 Americans said whom they had voted
+for. Which other answers go with a vote for Trump? We publish coefficients with a guarantee for
+every respondent: with other answers of that person, anything we publish would have been at most
 :math:`e^{1}` times as probable, up to a tiny slack :math:`\\delta`.
 """
 
 # %%
 # The table
 # ---------
-# One row per person, so protecting rows protects persons. We take six questions whose range of
-# answers is printed on the questionnaire. That makes the ranges public: nothing has to be learnt
-# from the rows in order to scale them.
+# One row per person, so protecting rows protects persons. The questionnaire prints the range of
+# answers to six questions. These ranges are public bounds, and cost nothing.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,9 +50,9 @@ table[[*QUESTIONS, "racef"]].head()
 # %%
 # The model
 # ---------
-# Scaled answers lie in [-1, 1]. ``DPImputer`` puts the middle, a public constant, where there is no
-# answer. Each of the six questions and the race adds at most 1 to a row's squared length, so no row
-# is longer than :math:`\sqrt 7`. ``data_norm`` tells the model so.
+# Scaled answers lie in [-1, 1]. ``DPImputer`` replaces missing ones by the middle, a public
+# constant. The six questions and the race each add at most 1 to the squared length of a row. So no
+# row is longer than :math:`\sqrt 7`: with this ``data_norm`` no row is clipped.
 
 lower, upper = zip(*QUESTIONS.values(), strict=True)
 columns = make_column_transformer(
@@ -71,8 +69,8 @@ classifier = DPBayesianLogisticRegression(
 print(classifier.privacy_plan(33_699, len(QUESTIONS) + len(RACES)))
 
 # %%
-# That is the plan. It was printed without looking at a row: what the fit will cost, and about how
-# much wider privacy will make the intervals.
+# The plan needs no rows. It says what the fit will cost, and about how much wider privacy will make
+# intervals.
 
 X_train, X_test, y_train, y_test = train_test_split(table, y, random_state=0)
 model = make_pipeline(columns, classifier).fit(X_train, y_train)
@@ -84,11 +82,10 @@ print(f"scikit-learn, not private:            {reference.score(X_test, y_test):.
 
 # %%
 # What goes with a vote for Trump
-# --------------------------------
-# Coefficients are those of the scaled answers: from one end of a scale to the other, the log odds
-# change by twice the coefficient. The crosses are scikit-learn's estimates, which are not private.
-# An interval is about the truth, and a cross is an estimate that errs as well, so some crosses may lie
-# outside. And one in ten 90% intervals misses the truth: that is what 90% means.
+# -------------------------------
+# From one end of a scale to the other, the log odds change by twice the coefficient. One in ten 90%
+# intervals misses the truth. Crosses are estimates with errors of their own, so some may lie
+# outside.
 
 names = columns.get_feature_names_out()
 low, high = classifier.posterior_interval(0.9)[0, :-1].T
@@ -107,12 +104,11 @@ plt.show()
 # %%
 # Limits
 # ------
-# * Coefficients describe who voted how. They do not say why.
-# * The races overlap with the intercept: only differences between them mean something, and their single
-#   intervals are wide for that reason, with privacy or without.
-# * The guarantee covers this one fit. The accuracy on other people was computed without noise,
-#   which is fine for a public table; :doc:`/gallery/plot_private_scores` shows how to publish one
-#   of private rows.
-# * ``random_state=0`` makes this page repeatable. A real release leaves it out.
+# * Coefficients say who voted how, not why.
+# * Compare races with each other: their common level is confounded with the intercept, so single
+#   intervals are wide, with or without privacy.
+# * The accuracy was computed without noise, since the table is public.
+#   :doc:`/gallery/plot_private_scores` publishes one of private rows.
+# * ``random_state=0`` is for this page only: leave it out of a real release.
 #
-# ``examples/vote.py`` does the same with all questions, at five epsilons.
+# ``examples/vote.py`` takes all questions, at five epsilons.

@@ -2,17 +2,16 @@
 What is a year of school worth?
 ===============================
 
-Wages are a matter between two persons. A survey of 61,395 employees says what they earn by the hour, how long
-they went to school, their age, sex and region. We estimate by how much wages differ, others of the same age
-and so on being compared, so that little can be learnt about anybody's pay.
+A survey has the wages, schooling, age, sex and region of some 60,000 employees. We estimate how
+much wages differ between people who are otherwise alike, and reveal little about anyone's pay.
 """
 
 # %%
 # The table
 # ---------
-# The Current Population Survey of March 1993 to 2005, employees of 21 to 64 years in the United States:
-# ``CPSSW8`` of R's package ``AER`` (Stock and Watson, *Introduction to Econometrics*). Wages are
-# multiplied by what columns do, so the response is a logarithm, to the base 2.
+# ``CPSSW8`` of R's package ``AER``: employees aged 21 to 64 in the United States, from the Current
+# Population Survey of March 1993 to 2005 (Stock and Watson, *Introduction to Econometrics*).
+# Effects multiply wages, so the response is a logarithm, to base 2.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,9 +40,8 @@ print(f"{len(X):,} employees, {is_held.sum():,} of whom are held out")
 # %%
 # Bounds, and a fit
 # -----------------
-# Everything that is known beforehand is public: who is in the survey is 21 to 64 years old, nobody's wage
-# counts as less than a dollar or as more than 256, and school takes 6 to 20 years. Responses and columns
-# beyond their bounds count as the nearer one.
+# Bounds are public knowledge: employees are 21 to 64 years old, school takes 6 to 20 years, and an
+# hour pays 1 to 256 dollars. Values outside are clipped.
 
 lower, upper = [6, 21, 0, 0], [20, 64, 1, 1]
 model = make_private_pipeline(
@@ -55,8 +53,8 @@ model.fit(X[~is_held], y[~is_held])
 # %%
 # By how much wages differ
 # ------------------------
-# Coefficients in the units of the columns say how often wages double: ten years of age, four of school.
-# Beside them stands what least squares finds without privacy, with its intervals.
+# In raw units a coefficient counts doublings of the wage. We compare ten years of age and four
+# years of school, beside least squares without privacy and its intervals.
 
 steps = pd.Series({"years of school": 4, "age": 10, "women": 1, "South": 1})
 names = ["four years of school", "ten years of age", "women", "the South"]
@@ -99,8 +97,9 @@ plt.show()
 # %%
 # Why the two differ
 # ------------------
-# Wages have errors with heavy tails, which vary with school. The private fit clips large residuals, and so
-# is nearer to a robust regression than to least squares. Huber's, without privacy, says the same of school:
+# Errors have heavy tails and vary with school. The private fit clips large residuals, so it is
+# closer to a robust regression than to least squares. Huber's regression, without privacy, agrees
+# on school:
 
 scaled = BoundedScaler(lower, upper).fit_transform(X[~is_held].to_numpy())
 huber = HuberRegressor(alpha=0, max_iter=1000).fit(scaled, y[~is_held])
@@ -110,22 +109,20 @@ print(f"four years of school, by Huber's regression: {100 * (2**of_school - 1):.
 # %%
 # What the next employee earns
 # ----------------------------
-# Predictions have intervals as well. These held-out rows are public here; on private ones, ask
-# :func:`~skdpbayes.metrics.dp_r2_score` or another score of :mod:`skdpbayes.metrics`, which cost budget.
+# Predictions have intervals as well. Here the held-out rows are public. For private rows take
+# :func:`~skdpbayes.metrics.dp_r2_score` or another score of :mod:`skdpbayes.metrics`, which cost
+# budget.
 
 low, high = model.prediction_interval(X[is_held], 0.9).T
 holds = (low <= y[is_held]) & (y[is_held] <= high)
-print(f"90% intervals hold {holds.mean():.1%} of {is_held.sum():,} wages")
+print(f"90% intervals cover {holds.mean():.1%} of {is_held.sum():,} wages")
 print(f"and reach from {2 ** (low - y[is_held].mean()).mean():.2f} to ", end="")
 print(f"{2 ** (high - y[is_held].mean()).mean():.2f} times the usual wage")
 
 # %%
-# How far to trust it
-# -------------------
-# * A person's row is protected, whatever it says: replacing it by any other changes the probability of what
-#   is seen here by hardly more than a factor of e.
-# * Where errors are not normal and vary with the columns, intervals of slopes are about a robust fit, as
-#   above, the more so the smaller the budget. At epsilon 10 school is worth 46%.
-# * That women earn less is a difference of wages, with school, age and region the same, and no proof of its
-#   cause. No budget changes that.
-# * The seed is for this page: leave ``random_state`` out where the table is private.
+# Limits
+# ------
+# * If errors are not normal and vary with the columns, coefficients are those of a robust
+#   regression, more so at a small budget.
+# * Women earn less at the same school, age and region. This does not prove a cause, at any budget.
+# * The seed is for this page only: leave ``random_state`` out if the table is private.

@@ -1,13 +1,13 @@
-"""Two modes: a target of one's own, and a random walk that pays for its accept/reject decisions alone.
+"""A custom target with two modes, sampled by a random walk that pays only for accept/reject decisions.
 
     x_i ~ N(theta_1, 2) / 2 + N(theta_1 + theta_2, 2) / 2,    theta_1 ~ N(0, 10),    theta_2 ~ N(0, 1),
 
-with 50,000 records from theta = (0, 1), and the likelihood to the power of 1/100: the posterior is that of
-500 records, with a mode near (0, 1) and another near (1, -1), where the components have changed places. The
-model is Welling and Teh's (2011). Zhang and Zhang (2023) sample it privately, to the power of 1/500; with
-this prior that leaves hardly a saddle between the modes.
+with 50,000 records from theta = (0, 1), and the likelihood to the power of 1/100: the posterior of 500
+records, with a mode near (0, 1) and another near (1, -1), where the components have changed places. The
+model is Welling and Teh's (2011). Zhang and Zhang (2023) sample it privately, to the power of 1/500, where
+hardly a saddle is left between the modes.
 
-Public facts: records are clipped to |x| <= 5, and the prior is zero where a |theta_j| > 3. With
+Public: records are clipped to |x| <= 5, and the prior is zero where a |theta_j| > 3. With
 A = x - theta_1, B = A - theta_2 and the second component's share r = 1 / (1 + exp((B^2 - A^2) / 4)),
 
     ell(theta)      = A^2 / 4 - log(1 + exp((A^2 - B^2) / 4))           (up to a constant)
@@ -15,14 +15,14 @@ A = x - theta_1, B = A - theta_2 and the second component's share r = 1 / (1 + e
     its Jacobian    = ((1 - r) (1, 0) (1, 0)' + r (1, 1) (1, 1)') / 2 - r (1 - r) w w' / 4
     with w = (theta_2, -B).
 
-Smoothness. No eigenvalue is above 1, for the first part has none beyond and the second is taken away. What is
-taken away repels, and steps need not be shorter for it. It is at most 74 / 16: with |w|^2 = theta_2^2 + B^2,
-|A| <= 8, |theta_2| <= 3 and z = (B^2 - A^2) / 4, if z <= 0, then r (1 - r) |w|^2 <= (9 + 64) / 4; if z > 0,
-then r (1 - r) <= 1 / (4 + z^2), B^2 <= 64 + 4 z, and (64 + 4 z) / (4 + z^2) <= 65 / 4.
+Smoothness. No eigenvalue is above 1: the first term has none above, and the second is subtracted. Negative
+curvature does not shorten steps. The second term is at most 74 / 16: with |w|^2 = theta_2^2 + B^2, |A| <= 8,
+|theta_2| <= 3 and z = (B^2 - A^2) / 4, if z <= 0, then r (1 - r) |w|^2 <= (9 + 64) / 4; if z > 0, then
+r (1 - r) <= 1 / (4 + z^2), B^2 <= 64 + 4 z, and (64 + 4 z) / (4 + z^2) <= 65 / 4.
 
-Gradient bound. The norm depends on (A, theta_2) alone, up to the sign of both, and by the above it changes
-by at most 74 / 16 per distance. So its largest value on a grid, 5.0224 at A = 8 and theta_2 = 0.618, plus
-74 / 16 times half the diagonal of a cell bounds it everywhere: `proved_gradient_bound`.
+Gradient bound. The norm depends on (A, theta_2) alone, up to the sign of both, and its slope is at most
+74 / 16. So it is bounded by its maximum on a grid, 5.0224 at A = 8 and theta_2 = 0.618, plus 74 / 16 times
+half the diagonal of a cell: `proved_gradient_bound`.
 """
 
 import argparse
@@ -52,17 +52,17 @@ LARGEST_RECORD, LARGEST_PARAMETER = 5.0, 3.0
 PRIOR_PRECISION = np.array([0.1, 1.0])
 SMOOTHNESS, GRADIENT_BOUND = 1.0, 5.03
 BOUNDS = TargetBounds(2, GRADIENT_BOUND, SMOOTHNESS, tuple(PRIOR_PRECISION))
-# A plan's own rule thinks of one mode, and ends the chain when that is known well enough. To travel between
-# modes takes longer: this effective sample size is out of reach, so that the budget is used up.
+# By default a plan ends the chain at the effective sample size that one mode needs. Moving between modes
+# takes longer: this size is out of reach, so that the chain spends the whole budget.
 N_EFFECTIVE, MOST_STEPS = 10**6, 20_000
 N_DRAWS = 2000
-# The posterior is computed at 5 x 5 points in each of 24 x 24 cells.
+# Grid of the posterior: 5 x 5 points in each of 24 x 24 cells.
 N_CELLS, POINTS_PER_CELL = 24, 5
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 class TwoModes(NamedTuple):
-    """The records, and public numbers."""
+    """Records, and public numbers."""
 
     values: np.ndarray
     prior_precision: np.ndarray
@@ -84,8 +84,10 @@ def loss(target, theta, i):
 
 @implements(example_gradient, TwoModes)
 def gradient(target, theta, i, out):
-    """For Langevin samplers. They know of the prior what its precisions say, and not where it is cut off;
-    nor need they, because every record's gradient is clipped to the bound."""
+    """For Langevin samplers, which use the precisions of the prior and ignore its cut-off.
+
+    This is safe, because the gradient of every record is clipped to the bound.
+    """
     first = target.values[i] - theta[0]
     second = first - theta[1]
     share = 1.0 / (1.0 + np.exp((second**2 - first**2) / 4.0))
@@ -112,7 +114,7 @@ def make_target(seed=0):
 
 
 def proved_gradient_bound(spacing=0.002):
-    """Return a number that the gradient's norm does not exceed for any record and parameter."""
+    """Upper bound of the gradient's norm over all records and parameters."""
     first = np.arange(0.0, LARGEST_RECORD + LARGEST_PARAMETER + spacing / 2, spacing)
     largest = 0.0
     for theta_2 in np.arange(-LARGEST_PARAMETER, LARGEST_PARAMETER + spacing / 2, spacing):
@@ -124,15 +126,15 @@ def proved_gradient_bound(spacing=0.002):
 
 
 def grid():
-    """Return the points of the posterior's grid along an axis: middles of equal intervals."""
+    """Points of the grid along an axis: midpoints of equal intervals."""
     n_points = N_CELLS * POINTS_PER_CELL
     return LARGEST_PARAMETER * ((2.0 * np.arange(n_points) + 1.0) / n_points - 1.0)
 
 
 def gridded_posterior(target, temperature=TEMPERATURE):
-    """Return the posterior on the grid, as probabilities. **It is not private.**
+    """Probabilities of the posterior on the grid. **Not private.**
 
-    Records are rounded to hundredths, of which there are few: an error of about 0.01 in ``log p``.
+    Records are rounded to hundredths, for speed: an error of about 0.01 in ``log p``.
     """
     points = grid()
     values, counts = np.unique(np.round(target.values, 2), return_counts=True)
@@ -147,11 +149,10 @@ def gridded_posterior(target, temperature=TEMPERATURE):
 
 
 def symmetric_kl(draws, posterior):
-    """Return ``(KL(p, q) + KL(q, p)) / 2`` of the gridded posterior p and a histogram q of the draws.
+    """``(KL(p, q) + KL(q, p)) / 2`` of the gridded posterior p and a histogram q of the draws.
 
-    Both are summed over the same 24 x 24 cells of width 0.25 that make up [-3, 3]^2, and every cell has half
-    a draw added, the posterior's too, taken as that of as many draws; so the exact posterior gets 0. Draws
-    outside count in the nearest cell.
+    Both have 24 x 24 cells of width 0.25 over [-3, 3]^2. Half a draw is added to each cell, also to the
+    posterior's expected counts, so that the exact posterior gets 0. Draws outside count in the nearest cell.
     """
     edges = np.linspace(-LARGEST_PARAMETER, LARGEST_PARAMETER, N_CELLS + 1)
     inside = np.clip(draws, -LARGEST_PARAMETER, LARGEST_PARAMETER)
@@ -163,7 +164,7 @@ def symmetric_kl(draws, posterior):
 
 
 def make_plan(epsilon, kind=DPFastMH, temperature=TEMPERATURE):
-    """Plan as many steps as the budget affords, or `MOST_STEPS`; their size follows the plan's own rule."""
+    """Plan of as many steps as the budget affords, at most `MOST_STEPS`."""
     sampler, budget = kind(temperature=temperature, n_effective=N_EFFECTIVE), Budget(epsilon, DELTA)
     plan = sampler.plan(BOUNDS, N_RECORDS, budget, n_draws=N_DRAWS)
     if plan.n_steps <= MOST_STEPS:
@@ -173,7 +174,7 @@ def make_plan(epsilon, kind=DPFastMH, temperature=TEMPERATURE):
 
 
 def plot(draws, posterior, title, path):
-    """Lay the draws over the posterior's regions of 50% and 90%."""
+    """Plot the draws over the 50% and 90% regions of the posterior."""
     falling = np.sort(posterior, axis=None)[::-1]
     levels = [falling[np.searchsorted(falling.cumsum(), share)] for share in (0.9, 0.5)]
     figure, axis = plt.subplots(figsize=(6.0, 5.4), layout="constrained")
@@ -208,10 +209,10 @@ def main():
     posterior = gridded_posterior(target)
     exact = np.random.default_rng(0).choice(posterior.size, N_DRAWS, p=posterior.ravel())
     exact = grid()[np.column_stack(np.unravel_index(exact, posterior.shape))]
-    print("                     symmetric KL to the posterior  of them with theta_2 > 0")
+    print("                     symmetric KL to the posterior  share with theta_2 > 0")
     for name, points in (("draws", draws), ("independent draws", exact)):
         upper = np.mean(points[:, 1] > 0)
-        print(f"{name:>20}  {symmetric_kl(points, posterior):28.3f}  {upper:23.0%}")
+        print(f"{name:>20}  {symmetric_kl(points, posterior):28.3f}  {upper:22.0%}")
     plot(
         draws, posterior, f"epsilon = {plan.epsilon:.3g}, {plan.n_steps:,} steps", arguments.output
     )

