@@ -624,8 +624,9 @@ def low_ess_warnings(draws, plan):
     With privacy the budget limits the length of a chain, and the plan warns of it.
     """
     n_draws = len(draws)
-    is_fixed = "n_steps" not in plan.sampler.get_params()
-    if plan.budget.is_private or is_fixed or n_draws < 2 * LEAST_DRAWS:
+    if plan.budget.is_private or n_draws < 2 * LEAST_DRAWS:
+        return ()
+    if "n_steps" not in plan.sampler.get_params():
         return ()
     size, wanted = effective_size(draws), min(_WANTED_SIZE, n_draws // 2)
     if size >= wanted:

@@ -28,7 +28,6 @@ from ..models.mixture import (
     statistics_size,
 )
 from ..models.sums import weighted_sums
-from ..privacy.cost import PrivacyCost
 from .base import (
     CONSTRAINTS,
     Diagnostics,
@@ -42,7 +41,13 @@ from .base import (
 from .mixture.plan import N_DRAWS, MixturePlan, search_phases, statistics_bounds
 from .mixture.sampler import check_table
 from .mixture.statistics import Statistics, StatisticsReleases, find_groups, starting_components
-from .plan import Plan, chain_length, check_plan_matches_target, check_public, number_of_draws
+from .plan import (
+    PlanWithoutPrivacy,
+    chain_length,
+    check_plan_matches_target,
+    check_public,
+    number_of_draws,
+)
 from .statistics.design import indicators, repeated_columns
 
 __all__ = ["Gibbs"]
@@ -295,24 +300,13 @@ _OPERATIONS = 5e9
 _NORMAL_DRAWS = 1000
 
 
-class _Sweeping(Plan):
+class _Sweeping(PlanWithoutPrivacy):
     """Base class of the plans of sweeps."""
-
-    @property
-    def mu_of_replacing(self) -> float:
-        """``mu`` where one row is replaced by another."""
-        return math.inf
 
     def kept_steps(self) -> np.ndarray:
         """The sweeps after which parameters are kept."""
         after = self.n_steps - self.n_burn_in
         return self.n_burn_in + np.arange(1, self.n_draws + 1) * after // self.n_draws - 1
-
-    def summary(self) -> dict[str, str]:
-        """The lines of the printed plan, a dict of {name: text}."""
-        lines = super().summary()
-        lines["temperature"] = "1: the posterior, without privacy"
-        return lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -409,18 +403,8 @@ def _made(
     """A plan of sweeps, as many as its draws need unless their number is given."""
     draws = number_of_draws(n_draws, default_draws, n_steps, burn_in)
     steps = chain_length(n_steps, N_SWEEPS, draws, burn_in, 1.0)
-    return kind(
-        sampler=sampler,
-        n_samples=n_samples,
-        bounds=bounds,
-        budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=math.inf),
-        temperature=1.0,
-        n_steps=steps,
-        n_burn_in=math.floor(steps * burn_in),
-        n_draws=draws,
-        **fields,
-    )
+    fields |= {"n_steps": steps, "n_burn_in": math.floor(steps * burn_in), "n_draws": draws}
+    return kind.made_for(sampler, bounds, n_samples, budget, **fields)
 
 
 @options()

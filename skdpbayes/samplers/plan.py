@@ -288,6 +288,35 @@ class Plan(PlannedRelease):
         ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanWithoutPrivacy(Plan):
+    """A plan for the posterior itself, of which nothing is private."""
+
+    @classmethod
+    def made_for(
+        cls, sampler: Any, bounds: Any, n_samples: int, budget: Any, **fields: Any
+    ) -> Self:
+        """A plan of infinite cost; parameters are those of `Sampler.plan`, and other fields."""
+        return cls(
+            sampler=sampler,
+            n_samples=n_samples,
+            bounds=bounds,
+            budget=budget,
+            cost=PrivacyCost(budget.neighboring_relation, mu=math.inf),
+            temperature=1.0,
+            **fields,
+        )
+
+    @property
+    def mu_of_replacing(self) -> float:
+        """``mu`` where one row is replaced by another."""
+        return math.inf
+
+    def summary(self) -> dict[str, str]:
+        """The lines of the printed plan, a dict of {name: text}."""
+        return {**super().summary(), "temperature": "1: the posterior, without privacy"}
+
+
 # How many steps a chain has: what its draws need after the burn-in, and what can be accounted for.
 #
 #     T - floor(b T) >= n,     b the fraction of the burn-in, n the number of draws

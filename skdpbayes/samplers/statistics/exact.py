@@ -17,9 +17,8 @@ from ..._data.shards import map_records, total
 from ...models import second_moment
 from ...models.families.base import NumberFamily
 from ...models.sums import compacted, losses_and_gradients, sum_of_blocks, weighted_sums
-from ...privacy.cost import PrivacyCost
 from ..base import Released
-from ..plan import Plan
+from ..plan import PlanWithoutPrivacy
 from .design import Design, Numbers, centred_coordinates, repeated_columns, with_constant
 from .hmc import Posterior, find_mode_and_scales
 from .logistic import DensityOfContrasts, deviations_in_common
@@ -47,13 +46,8 @@ _N_SCALE_ROUNDS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactPlan(Plan):
+class ExactPlan(PlanWithoutPrivacy):
     """A plan for the posterior without privacy; a step is a path of all chains."""
-
-    @property
-    def mu_of_replacing(self) -> float:
-        """``mu`` where one row is replaced by another."""
-        return math.inf
 
     @property
     def record_gradients(self) -> float:
@@ -69,26 +63,16 @@ class ExactPlan(Plan):
 
     def summary(self) -> dict[str, str]:
         """The lines of the printed plan, a dict of {name: text}."""
-        lines = super().summary()
-        lines["temperature"] = "1: the posterior, without privacy"
-        lines["steps"] = f"about {self.n_steps} paths of each of {N_CHAINS} Hamiltonian chains"
-        return lines
+        steps = f"about {self.n_steps} paths of each of {N_CHAINS} Hamiltonian chains"
+        return {**super().summary(), "steps": steps}
 
 
 def plan_exact(sampler, bounds, n_samples, budget, n_draws):
     """The `ExactPlan` of a linear model of classes or counts; parameters are those of `Sampler.plan`."""
     draws = n_draws or N_EXACT_DRAWS
-    return ExactPlan(
-        sampler=sampler,
-        n_samples=n_samples,
-        bounds=bounds,
-        budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=math.inf),
-        temperature=1.0,
-        n_steps=BURN_IN + math.ceil(draws / N_CHAINS),
-        n_burn_in=BURN_IN,
-        n_draws=draws,
-    )
+    steps = BURN_IN + math.ceil(draws / N_CHAINS)
+    length = {"n_steps": steps, "n_burn_in": BURN_IN, "n_draws": draws}
+    return ExactPlan.made_for(sampler, bounds, n_samples, budget, **length)
 
 
 @dataclass(frozen=True)

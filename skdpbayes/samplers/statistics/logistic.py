@@ -482,7 +482,7 @@ class LogisticDensity(DensityOfContrasts):
         blocks = draws.reshape(len(draws), -1, len(self.transform))
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
-            blocks = self.synthetic_design.family.contrasts.T @ blocks
+            blocks = self.family.contrasts.T @ blocks
         return (blocks @ inv(self.transform).T).reshape(len(draws), -1)
 
     def level(self, u):
@@ -498,13 +498,13 @@ class LogisticDensity(DensityOfContrasts):
         # Without privacy all records count fully.
         weight = max(self.synthetic_design.mean_weight, 1e-300)
         curvature = (self.basis * (self.sampling / weight)) @ self.basis.T
-        n_blocks = self.synthetic_design.family.n_blocks
+        n_blocks = self.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
         covariance = inv(curvature + self.prior.precision(self.scales))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))
-        contrasts = np.kron(self.synthetic_design.family.contrasts, np.eye(len(self.transform)))
+        contrasts = np.kron(self.family.contrasts, np.eye(len(self.transform)))
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)

@@ -178,9 +178,9 @@ def _plan_of_numbers(sampler, bounds, n_samples, budget, n_draws):
             f"sampler={sampler.name!r} releases matrices, for up to {LARGEST_NUMBERS_SIZE} coefficients, "
             f"and there are {bounds.n_parameters}: take fewer columns{other}."
         )
-    if not budget.is_private and isinstance(bounds.family, Poisson):
-        return plan_exact(sampler, bounds, n_samples, budget, n_draws)
     if not budget.is_private:
+        if isinstance(bounds.family, Poisson):
+            return plan_exact(sampler, bounds, n_samples, budget, n_draws)
         raise ValueError(
             f"sampler={sampler.name!r} is for a finite epsilon: without privacy take sampler='auto'."
         )
