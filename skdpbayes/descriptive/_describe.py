@@ -2,8 +2,8 @@
 
     columns -> codes and numbers -> charge -> exact sums of integers -> sums + N(0, sigma^2 I) -> estimates
 
-All sums are one vector, to which a row adds its own `f` (see `_plan`), and a person with several rows the mean
-of theirs. Errors of validation come before the charge, and quote no cell.
+All sums are one vector, to which a row adds its own ``f`` (see `_plan`), and a person with several rows the
+mean of theirs. Errors of validation come before the charge, and quote no cell.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -60,9 +60,8 @@ def dp_describe(
 ) -> Description:
     """Describe a table, also by group: counts, means, deviations, shares and histograms, with noise.
 
-    Everything is released at once, within one budget, so that a table of baseline characteristics costs what a
-    single mean does, with more noise. What is public has to be given: bounds of numbers, categories, groups.
-    Nothing of it is read off the rows.
+    All numbers of a table of baseline characteristics are released at once, within one budget. What is public
+    has to be given: bounds of numbers, lists of categories, groups. Nothing of it is read off the rows.
 
     Parameters
     ----------
@@ -88,8 +87,8 @@ def dp_describe(
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
     groups : array-like of shape (n_samples,), default=None
-        The person each row belongs to. The description then protects persons, who may have any number of rows,
-        and counts persons: all rows of a person count for one.
+        The person each row belongs to. The description then protects persons, who may have any number of
+        rows, and counts persons: all rows of a person count for one.
     level : float, default=0.9
         Confidence level of the intervals.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -110,9 +109,10 @@ def dp_describe(
 
     Notes
     -----
-    Intervals of means and shares are for the population that rows are drawn from, and cover sampling and noise.
-    Those of counts are for the table itself. Deviations have none. Missing values have a share of their own, and
-    are in no other statistic. A mean or share that noise hides is nan, and its interval is all that is possible.
+    Intervals of means and shares are for the population that rows are drawn from, and cover sampling and
+    noise. Those of counts are for the table itself. Deviations have none. Missing values have a share of
+    their own, and are in no other statistic. A mean or share is nan where noise hides how many rows it is of,
+    and a deviation where noise hides the variance.
 
     Examples
     --------
@@ -138,8 +138,9 @@ def dp_describe(
     table = to_native(table, "table")
     names = _names(table)
     layout = make_layout(names, bounds, categories, by, bins, neighboring_relation)
-    lists = [None if name in (bounds or ()) else list((categories or {})[name]) for name in names]
-    refuse_other_types(lists, table, "categories")
+    listed: dict = {block.name: block.levels or None for block in layout.blocks}
+    listed[by] = layout.levels or None
+    refuse_other_types([listed.get(name) for name in names], table, "categories")
     *columns, groups = in_memory(*(_column(table, name) for name in names), groups)
     columns = dict(zip(names, columns, strict=True))
     codes = _codes(layout, table, columns)
@@ -169,7 +170,7 @@ def dp_describe(
 def _release(layout, sums, plan, generator):
     """The sums in rows, with noise, of shape (n_groups, width); nan where the number of rows is public."""
     first = 0 if layout.is_counted else 1
-    values = (sums[:, first:] / PERSON_UNIT).ravel()
+    values = (layout.scales * (sums / PERSON_UNIT))[:, first:].ravel()
     if plan.budget.is_private:
         # Propositions 17 and 80.
         values = release_vector(values, plan.noise_scale, generator, plan.cost.mu)
@@ -183,7 +184,7 @@ def exact_sums(layout, codes, weights):
 
     Parameters
     ----------
-    layout : Layout
+    layout : TableLayout
     codes : dict of {column: ndarray of shape (n_samples,)}
         Numbers in [-1, 1] or nan, and places of levels.
     weights : ndarray of shape (n_samples,) of int64
@@ -196,7 +197,7 @@ def exact_sums(layout, codes, weights):
         kept = group < layout.n_groups
         group, weights = group[kept], weights[kept]
         codes = {name: code[kept] for name, code in codes.items()}
-    np.add.at(sums, (group, 0), weights)
+    np.add.at(sums, (group, np.zeros_like(group)), weights)
     for block in layout.blocks:
         code = codes[block.name]
         if block.bounds is None:
@@ -205,11 +206,11 @@ def exact_sums(layout, codes, weights):
         known = ~np.isnan(code)
         np.add.at(sums, (group[~known], block.missing), weights[~known])
         number, its_group, weight = code[known], group[known], weights[known]
-        # Rounded towards zero, ``z`` and ``1 - z^2`` stay where they were between the axis and the parabola.
+        # Squares are rounded up, so that ``(z, z^2)`` is on its parabola or above, as means of persons are.
         part = np.trunc(weight * number).astype(np.int64)
-        rest = (weight**2 - part**2) // np.maximum(weight, 1)
+        square = -(-(part**2) // np.maximum(weight, 1))
         np.add.at(sums, (its_group, block.start), part)
-        np.add.at(sums, (its_group, block.start + 1), rest)
+        np.add.at(sums, (its_group, block.start + 1), 2 * square - weight)
         if block.edges is not None:
             bins = np.searchsorted(scaled(block.edges, block.bounds)[1:-1], number, side="right")
             np.add.at(sums, (its_group, block.start + 3 + bins), weight)
@@ -230,8 +231,8 @@ def _names(table):
         shape = getattr(table, "shape", None)
         if shape is None or len(shape) != 2 or hasattr(table, "toarray"):
             raise TypeError(
-                "table must be a data frame, a dict of columns, or a dense array with rows and columns, and is "
-                f"a {type(table).__name__}: of a single column pass {{'name': column}}."
+                "table must be a data frame, a dict of columns, or a dense array with rows and columns, and "
+                f"is a {type(table).__name__}: of a single column pass {{'name': column}}."
             )
         names = list(range(shape[1]))
     twice = sorted({str(name) for name in names if names.count(name) > 1})
@@ -284,7 +285,7 @@ def _numbers(column, name):
 
 
 def _places(column, name, levels, precision):
-    """The place of every cell's level in a list; the first place after it is of others, the second of missing."""
+    """The place of every cell's level in a list; the place after it is of others, and the next of missing."""
     column_of(column, f"column {name!r}")
     place = {in_precision(level, precision): k for k, level in enumerate(levels)}
     n_levels = len(levels)

@@ -2,10 +2,10 @@
 
     share or mean = A / B,      {v : (A - v B)^2 <= q^2 (B s^2(v) + var(noise of A - v B))}
 
-with ``A`` and ``B`` sums of cells, and ``s^2(v)`` the variance of one row: ``v (1 - v)`` of a share (Wilson's
-interval, with noise), and of a mean what the squares say, with Student's ``q`` for what they do not say (Fieller's
-interval, with noise). If noise hides ``B``, every ``v`` is in it. Before this, cells that add up to the number of
-rows are made to do so by least squares, and so is the number itself:
+with ``A`` and ``B`` sums of cells, and ``s^2(v)`` the variance of one row: of a share ``v (1 - v)`` (Wilson's
+interval, with noise), and of a mean what the squares say, with Student's ``q`` for how well they say it
+(Fieller's interval, with noise). If noise hides ``B``, every ``v`` is in it. Before, cells that add up to the
+number of rows are made to do so by least squares, and so is the number itself:
 
     N = (N_0 / v_0 + sum_b S_b / m_b) / (1 / v_0 + sum_b 1 / m_b),      x_b -> x_b + (N - S_b) / m_b
 
@@ -16,18 +16,19 @@ import html
 import importlib
 import math
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm, t
 
 from ..privacy.cost import PrivacyCost
-from ._plan import Block, DescriptionPlan, Layout
+from ._plan import MOST_NOISE_SHARE, ColumnCells, DescriptionPlan, TableLayout
 
 # What counts as hidden: a number of rows below so many deviations of its noise.
-_HIDDEN_DEVIATIONS = 3.0
+_FEWEST_NOISE_DEVIATIONS = 3.0
 # A variance below so many deviations of its noise.
-_HIDDEN_VARIANCE = 2.0
+_LEAST_VARIANCE_RATIO = 2.0
 # Least degrees of freedom of Student's law.
 _LEAST_FREEDOM = 2.0
 # How values that are not listed, and missing ones, are called.
@@ -83,12 +84,12 @@ class GroupSums(NamedTuple):
     level: float
     most: float
 
-    def pair(self, top, bottom):
-        """(A, B, covariance of their noise) of two sums of cells, dicts of {place: factor}."""
-        weights = np.zeros((2, self.values.size))
-        for row, terms in zip(weights, (top, bottom), strict=True):
-            row[list(terms)] = list(terms.values())
-        return (*(weights @ self.values), weights @ self.covariance @ weights.T)
+    def combine(self, *terms):
+        """(sums of cells, covariance of their noise), of dicts of {place: factor}."""
+        places = sorted(set().union(*terms))
+        weights = np.array([[each.get(place, 0.0) for place in places] for each in terms])
+        covariance = weights @ self.covariance[np.ix_(places, places)] @ weights.T
+        return weights @ self.values[places], covariance
 
     def count(self, place):
         """(estimate, low, high) of the number of rows of a cell, in the table itself."""
@@ -99,7 +100,7 @@ class GroupSums(NamedTuple):
 
     def share(self, top, bottom):
         """(estimate, low, high) of a share."""
-        a, b, noise = self.pair(top, bottom)
+        (a, b), noise = self.combine(top, bottom)
         a, q = min(max(a, 0.0), b), norm.ppf(0.5 + 0.5 * self.level)
         low, high = _ratio_interval(a, b, noise, q, (0.0, b, -b), (0.0, 1.0))
         return (math.nan if _is_hidden(b, noise[1, 1]) else a / b), low, high
@@ -107,37 +108,31 @@ class GroupSums(NamedTuple):
     def moments(self, block):
         """(mean, variance, its noise variance, low, high) of a number, in units of half its range."""
         known = {0: 1.0, block.missing: -1.0}
-        total, size, noise = self.pair({block.start: 1.0}, known)
-        squares = size - self.values[block.start + 1]
+        second = {block.start + 1: math.sqrt(2.0)}  # The sum of ``2 z^2 - 1``.
+        (total, size, squares), noise = self.combine({block.start: 1.0}, known, second)
         if not size > 0.0:
             return math.nan, math.nan, math.inf, -1.0, 1.0
         total = min(max(total, -size), size)
         mean = total / size
-        of_rows = size / (size - 1.0) if size > 2.0 else 2.0
-        variance = of_rows * min(max(squares / size - mean**2, 0.0), 1.0 - mean**2)
-        # d(size * variance) by size, total and the other sum.
-        slope = np.zeros(self.values.size)
-        slope[[0, block.missing]] = [1.0 + mean**2, -1.0 - mean**2]
-        slope[[block.start, block.start + 1]] = -2.0 * mean, -1.0
-        noise_of_squares = float(slope @ self.covariance @ slope)
+        shown = math.nan if _is_hidden(size, noise[1, 1]) else mean
+        if size <= 1.0:
+            return shown, math.nan, math.inf, -1.0, 1.0
+        variance = min(max(0.5 + 0.5 * squares / size - mean**2, 0.0), 1.0 - mean**2)
+        variance *= size / (size - 1.0) if size > 2.0 else 2.0
         sampled = size * variance
+        # How ``size * variance`` changes with the three sums.
+        slope = np.array([-2.0 * mean, 0.5 + mean**2, 0.5])
+        noise_of_variance = max(float(slope @ noise @ slope), 0.0)
         spread = sampled + noise[0, 0] - 2.0 * mean * noise[0, 1] + mean**2 * noise[1, 1]
-        doubt = 2.0 * sampled**2 / max(size - 1.0, 1.0) + noise_of_squares
-        freedom = max(2.0 * spread**2 / doubt, _LEAST_FREEDOM) if doubt > 0.0 else math.inf
-        q = t.ppf(0.5 + 0.5 * self.level, freedom)
+        variance_of_spread = 2.0 * sampled**2 / max(size - 1.0, 1.0) + noise_of_variance
+        freedom = 2.0 * spread**2 / variance_of_spread if variance_of_spread > 0.0 else math.inf
+        q = t.ppf(0.5 + 0.5 * self.level, max(freedom, _LEAST_FREEDOM))
         low, high = _ratio_interval(total, size, noise, q, (sampled, 0.0, 0.0), (-1.0, 1.0))
-        hidden = _is_hidden(size, noise[1, 1])
-        return (
-            (math.nan if hidden else mean),
-            (math.nan if hidden else variance),
-            noise_of_squares / size**2,
-            low,
-            high,
-        )
+        return shown, variance, noise_of_variance / size**2, low, high
 
 
 def _is_hidden(size, variance):
-    return not size > _HIDDEN_DEVIATIONS * math.sqrt(variance)
+    return not size > _FEWEST_NOISE_DEVIATIONS * math.sqrt(max(variance, 0.0))
 
 
 def _ratio_interval(a, b, noise, q, sampling, limits):
@@ -173,7 +168,9 @@ def _least_squares(layout, is_public):
     return matrix, variances
 
 
-def group_sums(layout: Layout, plan: DescriptionPlan, released: np.ndarray, level: float) -> dict:
+def group_sums(
+    layout: TableLayout, plan: DescriptionPlan, released: np.ndarray, level: float
+) -> dict:
     """The `GroupSums` by group, those of all groups together first."""
     is_public = not layout.is_counted
     matrix, variances = _least_squares(layout, is_public)
@@ -191,7 +188,7 @@ def group_sums(layout: Layout, plan: DescriptionPlan, released: np.ndarray, leve
     return {_OVERALL: together, **single}
 
 
-def described_cells(sums: GroupSums, group: Any, layout: Layout) -> list[DescribedCell]:
+def described_cells(sums: GroupSums, group: Any, layout: TableLayout) -> list[DescribedCell]:
     """All numbers of a group."""
     cells = [DescribedCell(group, None, None, "count", *sums.count(0))]
 
@@ -208,8 +205,8 @@ def described_cells(sums: GroupSums, group: Any, layout: Layout) -> list[Describ
             middle, half = _middle_and_half(block.bounds)
             mean, variance, noise, low, high = sums.moments(block)
             add(block, None, "mean", [middle + half * v for v in (mean, low, high)])
-            shown = variance > _HIDDEN_VARIANCE * math.sqrt(noise) or noise == 0.0
-            deviation = half * math.sqrt(variance) if shown else math.nan
+            is_shown = variance >= _LEAST_VARIANCE_RATIO * math.sqrt(noise) and not math.isnan(mean)
+            deviation = half * math.sqrt(variance) if is_shown else math.nan
             add(block, None, "std", (deviation, math.nan, math.nan))
         for k, label in enumerate(labels):
             add(block, label, "count", sums.count(first + k))
@@ -223,10 +220,11 @@ def _middle_and_half(bounds):
     return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
 
 
-def _bin_labels(block: Block):
+def _bin_labels(block: ColumnCells):
     edges = [] if block.edges is None else [f"{edge:.6g}" for edge in block.edges]
-    return [f"[{low}, {high})" for low, high in zip(edges[:-2], edges[1:-1], strict=True)] + [
-        f"[{low}, {high}]" for low, high in zip(edges[-2:-1], edges[-1:], strict=True)
+    closing = [")"] * (len(edges) - 2) + ["]"]
+    return [
+        f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(edges), closing, strict=False)
     ]
 
 
@@ -248,11 +246,20 @@ class Description:
     >>> table = {"age": [30.0, 50.0, None, 70.0], "sex": ["f", "m", "f", "f"]}
     >>> bounds, categories = {"age": (0, 100)}, {"sex": ["f", "m"]}
     >>> print(dp_describe(table, bounds=bounds, categories=categories, epsilon=float("inf")))
+    description of rows, 90% intervals, no noise
+                  overall
+    n             4
+    age, mean     50 (16 to 84)
+    age, std      20
+    age, missing  25% (6 to 64)
+    sex: f        3, 75% (36 to 94)
+    sex: m        1, 25% (6 to 64)
+    sex, missing  0% (0 to 40)
     """
 
     def __init__(
         self,
-        layout: Layout,
+        layout: TableLayout,
         plan: DescriptionPlan,
         released: np.ndarray,
         level: float,
@@ -290,18 +297,18 @@ class Description:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings about groups whose numbers are private, and too small for the noise."""
-        if self.plan_.n_samples is not None and len(self._groups) == 1:
-            return ()  # The plan knows.
+        if self.plan_.says_little:
+            return ()  # As the plan has warned.
         small = [
             repr(group)
             for group in self._groups
-            if self._noise[group] > 0.2 * self.cell("count", group=group).estimate
+            if self._noise[group] > MOST_NOISE_SHARE * self.cell("count", group=group).estimate
         ]
         if not small:
             return ()
         return (
-            f"{self.plan_.name}: beside the number of {self.plan_.counts} in {', '.join(small)} the noise on it "
-            "is more than a fifth, so that their description says little, as its intervals do: raise epsilon, or "
+            f"{self.plan_.name}: the noise is more than a fifth of the number of {self.plan_.counts} in "
+            f"{', '.join(small)}, of which the description says little; see its intervals. Raise epsilon, or "
             "describe fewer columns or groups.",
         )
 
@@ -345,7 +352,8 @@ class Description:
             if cell[:4] == wanted:
                 return cell
         raise KeyError(
-            f"there is no {statistic} of variable={variable!r}, level={level!r} in group={group!r}: see table_."
+            f"there is no {statistic} of variable={variable!r}, level={level!r} in group={group!r}: see "
+            "table_ for what there is."
         )
 
     def _has_seeds(self):
@@ -363,7 +371,9 @@ class Description:
             ):
                 continue
             for statistic in ("count", "mean", "std", "share", "missing"):
-                if (_OVERALL, statistic) not in own or (variable is not None and statistic == "count"):
+                if (_OVERALL, statistic) not in own or (
+                    variable is not None and statistic == "count"
+                ):
                     continue
                 texts = [_text(own, group, statistic) for group in self._groups]
                 lines.append([_head(variable, label, statistic), *texts])
@@ -382,7 +392,9 @@ class Description:
             [
                 self._title(),
                 *(
-                    "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+                    "  ".join(
+                        text.ljust(width) for text, width in zip(line, widths, strict=True)
+                    ).rstrip()
                     for line in lines
                 ),
             ]
@@ -401,7 +413,9 @@ class Description:
         head, *lines = [[html.escape(text) for text in line] for line in self._lines()]
         rows = [f"<tr>{''.join(f'<th>{text}</th>' for text in head)}</tr>"]
         for first, *others in lines:
-            rows.append(f"<tr><th>{first}</th>{''.join(f'<td>{text}</td>' for text in others)}</tr>")
+            rows.append(
+                f"<tr><th>{first}</th>{''.join(f'<td>{text}</td>' for text in others)}</tr>"
+            )
         return f"<table><caption>{html.escape(self._title())}</caption>{''.join(rows)}</table>"
 
     _repr_html_ = to_html
@@ -422,7 +436,8 @@ def _text(cells, group, statistic):
     if statistic == "count":
         digits = 0
     else:
-        width = numbers[0] if math.isnan(numbers[1]) else numbers[2] - numbers[1]
+        like = cells[group, "mean"] if statistic == "std" else cell
+        width = (like.high - like.low) * (100.0 if unit else 1.0)
         digits = min(max(math.ceil(1.0 - math.log10(width)), 0), 6) if width > 0.0 else 1
         digits = min(digits, 1) if unit else digits
     number, low, high = (f"{number:,.{digits}f}" for number in numbers)

@@ -1,15 +1,15 @@
 """The sums that describe a table, how far one row moves all of them together, and their noise.
 
-    f(row) = (1, for a number (z, 1 - z^2, 0) or (0, 0, 1) if it is missing, for a category e_level)
+    f(row) = (1;  of a number z, (2 z^2 - 1) / sqrt(2), 0, or 0, 0, 1 where it is missing;  of a label e_l)
 
 in the cells of the row's group, with ``z`` in [-1, 1] the number in units of half its public range. Between
 neighbours the sum of ``f`` moves by at most
 
-    sqrt(1 + n_numbers + n_categories)                                            (add_or_remove_one),
-    sqrt(max(4 n_numbers + 2 n_categories, 2 (1 + n_numbers + n_categories)))     (replace_one, groups)
+    sqrt(1 + 3/2 numbers + categories)                                           (add_or_remove_one),
+    sqrt(max(4 numbers + 2 categories, 2 (1 + 3/2 numbers + categories)))        (replace_one, groups)
 
-where a histogram counts as one more category. The second number of each column is for its deviation, and the
-count of rows is for shares: neither costs anything where there are numbers. See Proposition 80.
+where a histogram counts as one more category. The second sum of a number is for its deviation. Where rows
+are replaced it costs nothing if there are two numbers, and neither does the count. See Proposition 80.
 """
 
 import math
@@ -30,14 +30,19 @@ from ..samplers.noise import sensitivity_after_rounding
 
 # Most cells of a description.
 _MOST_CELLS = 10**6
+# Most of a group, of which the noise of every two has a covariance.
+_MOST_CELLS_OF_GROUP = 2_000
 # What doubles may add to each cell between two tables: sums are integers, and exact as such, of units of
-# 2^-24 rows. Of up to `MOST_DESCRIBED_ROWS` rows they are rounded by 2^-20 rows to become doubles.
-_CONVERSION_ERROR = 2.0**-19
+# 2^-24 rows. Of up to `MOST_DESCRIBED_ROWS` rows they are rounded by 2^-20 rows to become doubles, and once
+# more to be scaled.
+_CONVERSION_ERROR = 2.0**-18
 # Largest table for which that is so.
 MOST_DESCRIBED_ROWS = 2**33
+# Noise that is more than this share of a number of rows is warned of.
+MOST_NOISE_SHARE = 0.2
 
 
-class Block(NamedTuple):
+class ColumnCells(NamedTuple):
     """The cells of a column, side by side in every group.
 
     Attributes
@@ -47,7 +52,7 @@ class Block(NamedTuple):
     start : int
         Place of the first cell among those of a group, of which the number of rows is the first.
     bounds : (float, float) or None
-        Of a number. Its first cells are the sums of ``z`` and of ``1 - z^2``, and the number of missing ones.
+        Of a number. Its first cells are the two sums, and the number of missing values.
     edges : ndarray or None
         Of the bins of a number's histogram, whose cells come next.
     levels : tuple
@@ -81,12 +86,12 @@ class Block(NamedTuple):
         return np.arange(self.start + skipped, self.start + self.size)
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """The cells of a description.
 
     Attributes
     ----------
-    blocks : tuple of Block
+    blocks : tuple of ColumnCells
     by : str, int or None
         The column of groups.
     levels : tuple
@@ -95,7 +100,7 @@ class Layout(NamedTuple):
         Whether the number of rows is released, because it is not public.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ColumnCells, ...]
     by: Any
     levels: tuple
     is_counted: bool
@@ -115,12 +120,21 @@ class Layout(NamedTuple):
         """Number of cells that are released."""
         return self.n_groups * (self.width - (not self.is_counted))
 
+    @property
+    def scales(self) -> np.ndarray:
+        """The factors of the cells of a group: those for deviations are sums of ``2 z^2 - 1``."""
+        scales = np.ones(self.width)
+        scales[[block.start + 1 for block in self.blocks if block.bounds is not None]] = math.sqrt(
+            0.5
+        )
+        return scales
+
     def sensitivity(self, replaces: bool) -> float:
         """The largest distance, in rows, of the sums of two neighbouring tables."""
         numbers = sum(block.bounds is not None for block in self.blocks)
         binned = sum(block.edges is not None for block in self.blocks)
         parts = len(self.blocks) - numbers + binned
-        length = self.is_counted + numbers + parts
+        length = self.is_counted + 1.5 * numbers + parts
         if not replaces:
             return math.sqrt(length)
         apart = 4 * numbers + 2 * parts
@@ -181,17 +195,22 @@ class DescriptionPlan(PlannedRelease):
         return "persons" if self.protects_persons else "rows"
 
     @property
+    def says_little(self) -> bool:
+        """Whether the noise is known to be more than a fifth of the rows of a group, on average."""
+        size = math.inf if self.n_samples is None else self.n_samples / self.n_groups
+        return self.noise_scale > MOST_NOISE_SHARE * size
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings about the plan, for before it is run."""
         if self.n_samples is None:
             return ()
         found = too_large_delta(self.budget, self.n_samples)
-        size = self.n_samples / self.n_groups
-        if self.noise_scale > 0.2 * size:
+        if self.says_little:
             found += (
                 f"the noise on each count is {self.noise_scale:.3g} {self.counts}, and a group has "
-                f"{size:.4g} of them on average, so that the description says little: raise epsilon, describe "
-                "fewer columns or groups, or more rows.",
+                f"{self.n_samples / self.n_groups:.4g} of them on average, so that the description says "
+                f"little: raise epsilon, or describe fewer columns or groups, or more {self.counts}.",
             )
         return found
 
@@ -267,9 +286,9 @@ def plan_layout(layout, n_samples, epsilon, delta, relation):
     budget = Budget(float(epsilon), delta, relation).checked(persons=True)
     if budget.is_private and budget.delta == 0:
         raise ValueError(
-            "delta=0 asks for pure differential privacy, and dp_describe adds Gaussian noise, which has none: "
-            "give a delta in (0, 1), e.g. delta=None for the default. skdpbayes.metrics.dp_mean_score releases "
-            "a single mean at delta=0."
+            "delta=0 asks for pure differential privacy, and dp_describe adds Gaussian noise, which has "
+            "none: give a delta in (0, 1), e.g. delta=None for the default; or release single means by "
+            "skdpbayes.metrics.dp_mean_score."
         )
     sensitivity, noise_scale, mu = layout.sensitivity(replaces), 0.0, math.inf
     if budget.is_private:
@@ -284,7 +303,7 @@ def plan_layout(layout, n_samples, epsilon, delta, relation):
 
 
 def make_layout(names, bounds, categories, by, bins, neighboring_relation):
-    """The `Layout` of the columns of a table, from public lists alone.
+    """The `TableLayout` of the columns of a table, from public lists alone.
 
     Raises
     ------
@@ -300,20 +319,22 @@ def make_layout(names, bounds, categories, by, bins, neighboring_relation):
         unknown = [name for name in columns if name not in names]
         if unknown:
             raise ValueError(
-                f"{parameter} has columns that the table has not: {_listed(unknown)}. It has {_listed(names)}."
+                f"{parameter} has columns that are not in the table: {_listed(unknown)}. There are "
+                f"{_listed(names)}."
             )
     both = [name for name in bounds if name in categories]
     if both:
         raise ValueError(
-            f"columns {_listed(both)} have bounds and categories: give bounds for numbers, also with bins for "
-            "their shares, and categories otherwise."
+            f"columns {_listed(both)} have bounds and categories: give bounds of numbers, and bins for "
+            "shares of their ranges; and categories of other columns."
         )
     neither = [name for name in names if name not in bounds and name not in categories]
     if neither:
         raise ValueError(
             f"columns {_listed(neither)} have neither bounds nor categories: give public bounds of a number, "
-            f"bounds={{{neither[0]!r}: (low, high)}}, or a public list, categories={{{neither[0]!r}: [...]}}; "
-            "or leave the column out, table.drop(columns=...). Neither is read off the rows."
+            f"bounds={{{neither[0]!r}: (low, high)}}, or a public list of labels, "
+            f"categories={{{neither[0]!r}: [...]}}; or leave the column out, table.drop(columns=...). "
+            "Neither is read off the rows."
         )
     if by is not None and by not in categories:
         raise ValueError(
@@ -327,21 +348,23 @@ def make_layout(names, bounds, categories, by, bins, neighboring_relation):
             continue
         if name in bounds:
             pair = _pair(name, bounds[name])
-            block = Block(name, start, pair, _checked_edges(name, edges_of.get(name), pair))
+            block = ColumnCells(name, start, pair, _checked_edges(name, edges_of.get(name), pair))
         else:
-            block = Block(name, start, levels=_checked_levels(name, categories[name]))
+            block = ColumnCells(name, start, levels=_checked_levels(name, categories[name]))
         blocks.append(block)
         start += block.size
     levels = () if by is None else _checked_levels(by, categories[by])
     if {"overall", "(other)"} & {level for level in levels if isinstance(level, str)}:
         raise ValueError("groups may not be called 'overall' or '(other)': rename them.")
     is_counted = by is not None or neighboring_relation != "replace_one"
-    layout = Layout(tuple(blocks), by, levels, is_counted)
+    layout = TableLayout(tuple(blocks), by, levels, is_counted)
     if not (blocks or is_counted):
         raise ValueError("there is nothing to describe: give bounds or categories of a column.")
-    if layout.n_released > _MOST_CELLS:
+    if layout.n_released > _MOST_CELLS or layout.width > _MOST_CELLS_OF_GROUP:
         raise ValueError(
-            f"{layout.n_released:,} cells are more than {_MOST_CELLS:,}: take fewer categories, bins or groups."
+            f"{layout.width:,} cells in each of {layout.n_groups:,} groups are too many: take fewer "
+            f"categories, bins or groups, with at most {_MOST_CELLS_OF_GROUP:,} cells in each and "
+            f"{_MOST_CELLS:,} in all."
         )
     return layout
 
@@ -364,9 +387,7 @@ def _mapping(parameter, value):
 
 def _pair(name, value):
     if not isinstance(value, tuple | list | np.ndarray):
-        raise TypeError(
-            f"bounds[{name!r}] must be two public numbers (low, high), got {value!r}."
-        )
+        raise TypeError(f"bounds[{name!r}] must be two public numbers (low, high), got {value!r}.")
     return checked_bounds(tuple(value), f"bounds[{name!r}]")
 
 
@@ -378,7 +399,8 @@ def _checked_levels(name, value):
         )
     levels = tuple(value.tolist() if hasattr(value, "tolist") else value)
     for level in levels:
-        if not isinstance(level, str | bool | np.bool_) and not is_number(level) or level != level:
+        is_label = isinstance(level, str | bool | np.bool_) or is_number(level)
+        if not is_label or level != level:
             raise ValueError(
                 f"categories[{name!r}] must list text, numbers or booleans; missing values are counted by "
                 "themselves, so leave out None and NaN."
@@ -403,9 +425,11 @@ def _checked_edges(name, bins, bounds):
     if bins is None:
         return None
     if is_number(bins):
-        if isinstance(bins, float) or not 1 <= bins <= _MOST_CELLS:
-            raise ValueError(f"bins of {name!r} must be a number of bins from 1, or a list of edges.")
-        return np.linspace(*bounds, int(bins) + 1)
+        if isinstance(bins, float) or not 1 <= bins <= _MOST_CELLS_OF_GROUP:
+            raise ValueError(
+                f"bins of {name!r} must be a number of bins from 1, or a list of edges."
+            )
+        return np.linspace(bounds[0], bounds[1], int(bins) + 1)
     is_list = isinstance(bins, list | tuple | np.ndarray)
     if not is_list or len(bins) < 2 or not all(is_number(edge) for edge in bins):
         raise ValueError(
@@ -416,7 +440,7 @@ def _checked_edges(name, bins, bounds):
         raise ValueError(f"edges of bins of {name!r} must increase, and be finite.")
     if edges[0] != bounds[0] or edges[-1] != bounds[1]:
         raise ValueError(
-            f"the first and last edge of bins of {name!r} must be its bounds, {bounds[0]:g} and {bounds[1]:g}, "
-            "to which values are clipped."
+            f"the first and last edge of bins of {name!r} must be its bounds, {bounds[0]:g} and "
+            f"{bounds[1]:g}, to which values are clipped."
         )
     return edges
