@@ -172,7 +172,7 @@ def _release(layout, sums, plan, generator):
     first = 0 if layout.is_counted else 1
     values = (layout.scales * (sums / PERSON_UNIT))[:, first:].ravel()
     if plan.budget.is_private:
-        # Propositions 17 and 80.
+        # Proposition 80.
         values = release_vector(values, plan.noise_scale, generator, plan.cost.mu)
     released = np.full(sums.shape, np.nan)
     released[:, first:] = values.reshape(len(sums), -1)

@@ -137,9 +137,9 @@ class TableLayout(NamedTuple):
         length = self.is_counted + 1.5 * numbers + parts
         if not replaces:
             return math.sqrt(length)
-        apart = 4 * numbers + 2 * parts
+        apart = 4.0 * numbers + 2.0 * parts
         if self.by is not None:  # Or the row goes to another group.
-            apart = max(apart, (2 if self.n_groups > 1 else 1) * length)
+            apart = max(apart, (2.0 if self.n_groups > 1 else 1.0) * length)
         return math.sqrt(apart)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from skdpbayes.descriptive import _describe, _description, _plan
-from skdpbayes.metrics._base import PERSON_UNIT
 
 BOUNDS = {"usual": (18, 90), "wide": (0, 500_000), "skew": (0, 8), "constant": (0, 10)}
 CATEGORIES = {"arm": [0, 1, 2], "even": [0, 1], "rare": [0, 1, 2]}
@@ -64,8 +63,8 @@ def covered(n, epsilon, relation, n_tables):
     found = defaultdict(list)
     for seed in range(n_tables):
         generator = np.random.default_rng(seed)
-        sums = _describe.exact_sums(layout, world(generator, n), np.full(n, PERSON_UNIT))
-        exact = layout.scales * sums / PERSON_UNIT
+        sums = _describe.exact_sums(layout, world(generator, n), np.full(n, _describe.PERSON_UNIT))
+        exact = layout.scales * sums / _describe.PERSON_UNIT
         released = exact + plan.noise_scale * generator.normal(size=sums.shape)
         for group, own in _description.group_sums(layout, plan, released, 0.9).items():
             for cell in _description.described_cells(own, group, layout):

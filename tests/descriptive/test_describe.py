@@ -14,7 +14,6 @@ import pytest
 from skdpbayes.audit import replay
 from skdpbayes.descriptive import _describe, _plan, dp_describe, plan_description
 from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning, SeedWarning
-from skdpbayes.metrics._base import PERSON_UNIT
 from skdpbayes.privacy import PrivacyLedger, privacy_report
 from skdpbayes.samplers.noise import release_vector
 
@@ -206,8 +205,8 @@ def vectors(layout):
     found = []
     for row in itertools.product(*cells.values()):
         codes = {name: np.array([cell]) for name, cell in zip(cells, row, strict=True)}
-        sums = _describe.exact_sums(layout, codes, np.array([PERSON_UNIT]))
-        sums = layout.scales * sums / PERSON_UNIT
+        sums = _describe.exact_sums(layout, codes, np.array([_describe.PERSON_UNIT]))
+        sums = layout.scales * sums / _describe.PERSON_UNIT
         found.append(sums[:, 0 if layout.is_counted else 1 :].ravel())
     return np.array(found)
 
@@ -242,7 +241,7 @@ def test_numbers_between_and_persons_of_several_rows_move_no_more():
                 generator.random(n) < 0.5, generator.uniform(-1, 1, n), codes["x1"]
             )
             sums = _describe.exact_sums(layout, codes, _describe.weights_of(np.zeros(n, dtype=int)))
-            found.append((layout.scales * sums / PERSON_UNIT).ravel())
+            found.append((layout.scales * sums / _describe.PERSON_UNIT).ravel())
         found = np.array(found)
         squares = np.sum(found**2, axis=1)
         apart = np.max(squares[:, None] + squares - 2.0 * found @ found.T)
@@ -255,10 +254,12 @@ def test_a_person_of_very_many_rows_moves_no_more():
     """Weights of rows are whole numbers, and rounding each of them does not add up."""
     layout = _plan.make_layout(["x"], {"x": (-1, 1)}, {}, None, None, ADD)
     for value in (0.999_999, -0.5, 1e-9):
-        n = PERSON_UNIT // 3 + 5
+        n = _describe.PERSON_UNIT // 3 + 5
         weights = _describe.weights_of(np.zeros(n, dtype=int))
         sums = _describe.exact_sums(layout, {"x": np.full(n, value)}, weights)
-        assert np.linalg.norm(layout.scales * sums / PERSON_UNIT) <= layout.sensitivity(False)
+        assert np.linalg.norm(layout.scales * sums / _describe.PERSON_UNIT) <= layout.sensitivity(
+            False
+        )
 
 
 # What it costs
@@ -370,8 +371,8 @@ def test_noise_is_as_large_as_the_plan_says():
     sums = []
     for table in (first, second):
         codes = {name: table[name].to_numpy() for name in bounds}
-        sums.append(_describe.exact_sums(layout, codes, np.full(10, PERSON_UNIT)))
-    direction = (layout.scales * (sums[1] - sums[0]) / PERSON_UNIT)[:, 1:].ravel()
+        sums.append(_describe.exact_sums(layout, codes, np.full(10, _describe.PERSON_UNIT)))
+    direction = (layout.scales * (sums[1] - sums[0]) / _describe.PERSON_UNIT)[:, 1:].ravel()
     scores = []
     for own in sums:
         generator = np.random.default_rng(len(scores))
