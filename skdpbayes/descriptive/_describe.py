@@ -279,7 +279,7 @@ def _numbers(column, name):
     )
     values = column_of(column, f"column {name!r}")
     if values.dtype == object:
-        missing = np.fromiter(map(_is_missing, values), bool, values.size)
+        missing = np.array([_is_missing(cell) for cell in values], dtype=bool)
         values = np.where(missing, np.nan, values)
     return sanitize_errors(doubles, values, on_error=reraise_if_safe(text))
 
@@ -291,12 +291,13 @@ def _places(column, name, levels, precision):
     n_levels = len(levels)
 
     def of_cell(cell):
-        if _is_missing(cell):
-            return n_levels + 1
         try:
-            return place.get(cell, n_levels)
+            listed = place.get(cell)
         except TypeError:  # Of cells that have no hash.
             return n_levels
+        return n_levels + _is_missing(cell) if listed is None else listed
 
     cells = column_cells(column)
-    return np.fromiter(map(of_cell, cells), np.int64, len(cells))
+    on_error = reraise_if_safe(f"column {name!r} must hold labels, which can be compared.")
+    places = sanitize_errors(list, map(of_cell, cells), on_error=on_error)
+    return np.array(places, dtype=np.int64)

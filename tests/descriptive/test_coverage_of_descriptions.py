@@ -103,3 +103,28 @@ def test_intervals_cover_in_many_tables(n, epsilon, relation):
     if n > 500:  # Large groups, of which noise hides nothing.
         for key in (("large", "mean", "usual", None), ("large", "share", "even", 0)):
             assert abs(found[key][0] - 0.9) < 0.035, found[key]
+
+
+def test_intervals_cover_where_rows_of_a_person_are_alike():
+    """Persons have 1 to 9 rows that say the same; they are independent, and rows are not."""
+    bounds, categories = {"x": (0, 1)}, {"c": [0, 1]}
+    layout = _plan.make_layout(["x", "c"], bounds, categories, None, None, "replace_one")
+    plan = _plan.plan_layout(layout, 300, 1.0, 1e-5, "replace_one_person")
+    found = defaultdict(list)
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        persons = np.repeat(np.arange(300), generator.integers(1, 10, 300))
+        codes = {
+            "x": _describe.scaled(generator.uniform(size=300), bounds["x"])[persons],
+            "c": (generator.random(300) < 0.3).astype(int)[persons],
+        }
+        sums = _describe.exact_sums(layout, codes, _describe.weights_of(persons))
+        released = layout.scales * sums / _describe.PERSON_UNIT
+        released = released + plan.noise_scale * generator.normal(size=sums.shape)
+        own = _description.group_sums(layout, plan, released, 0.9)["overall"]
+        for cell in _description.described_cells(own, "overall", layout):
+            truth = {("mean", None): 0.5, ("share", 1): 0.3}.get((cell.statistic, cell.level))
+            if truth is not None:
+                found[cell.statistic].append(cell.low <= truth <= cell.high)
+    for name, inside in found.items():
+        assert 0.84 <= np.mean(inside) <= 0.96, name

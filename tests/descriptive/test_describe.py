@@ -601,3 +601,22 @@ def test_without_pandas_the_table_is_a_list(monkeypatch):
 
 def _no_pandas(name):
     raise ImportError(name)
+
+
+def test_an_empty_table_of_a_private_size_is_described():
+    table = {"x": np.empty(0), "c": np.empty(0, dtype=object)}
+    options = {"neighboring_relation": ADD, "delta": 1e-5, "epsilon": 1.0}
+    with pytest.warns(PrivacyWarning, match="more than a fifth"):
+        description = dp_describe(table, bounds={"x": (0, 1)}, categories={"c": ["a"]}, **options)
+    low, high = description.cell("mean", "x")[-2:]
+    assert (low, high) == (0.0, 1.0) or 0.0 <= low < high <= 1.0
+
+
+def test_a_label_that_cannot_be_compared_is_not_quoted():
+    class Label:
+        def __hash__(self):
+            raise RuntimeError("secret")
+
+    with pytest.raises(ValueError, match="column 'c' must hold labels") as caught:
+        dp_describe({"c": [Label(), "a"]}, categories={"c": ["a"]}, epsilon=1.0)
+    assert caught.value.__context__ is None
