@@ -26,7 +26,7 @@ from .._data.privacy_units import count_persons, number_persons
 from .._errors import column_names, doubles, reraise_if_safe, sanitize_errors, to_native
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
-from ..metrics._base import COLUMN, PERSON_UNIT, same_length, score_function, weights_of
+from ..metrics._base import COLUMN, PERSON_UNIT, score_function, weights_of
 from ..privacy.charge import charge
 from ..privacy.deferred_warnings import warn
 from ..privacy.losses import between_persons
@@ -144,8 +144,11 @@ def dp_describe(
     *columns, groups = in_memory(*(_column(table, name) for name in names), groups)
     columns = dict(zip(names, columns, strict=True))
     codes = _codes(layout, table, columns)
-    n_rows = len(next(iter(codes.values())))
-    same_length(neighboring_relation, **{str(name): codes[name] for name in names})
+    n_rows, *others = {len(code) for code in codes.values()}
+    if others:
+        raise ValueError("columns of the table must have the same number of rows.")
+    if n_rows == 0 and neighboring_relation == "replace_one":
+        raise ValueError("the table has no rows: there is nothing to describe.")
     persons = None
     if groups is not None:
         persons = number_persons(groups, n_rows, table=columns[names[0]])

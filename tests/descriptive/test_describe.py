@@ -498,7 +498,7 @@ ERRORS = {
     "level of 1": (changed(level=1.0), "level"),
     "groups as text": (changed(groups="arm"), "groups is text"),
     "groups of another length": (changed(groups=[1, 2]), r"groups is of shape \(2,\)"),
-    "an empty table": (of_table({"x": []}, bounds={"x": (0, 1)}), "are empty|is empty"),
+    "an empty table": (of_table({"x": []}, bounds={"x": (0, 1)}), "has no rows"),
     "columns of two lengths": (
         of_table({"x": [1.0], "y": [1.0, 2.0]}, bounds={"x": (0, 1), "y": (0, 1)}),
         "same number of rows",
