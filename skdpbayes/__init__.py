@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 # Loaded when they are first asked for.
 _SUBMODULES = [
     "audit",
+    "descriptive",
     "exceptions",
     "inspection",
     "linear_model",

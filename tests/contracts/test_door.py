@@ -28,6 +28,7 @@ from skdpbayes import (
 )
 from skdpbayes._data.collections import is_collection
 from skdpbayes._data.partitions import run_on_shard
+from skdpbayes.descriptive import dp_describe
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.models.linear import linear_prior_precision, make_linear
 from skdpbayes.pipeline import FormulaPipeline, make_private_pipeline
@@ -302,6 +303,14 @@ FUNCTIONS = {
     "dp_r2_score": lambda _, v: score(metrics.dp_r2_score, v, v[::-1], target_bounds=(0, 2)),
     "dp_mean_poisson_deviance": lambda _, v: score(
         metrics.dp_mean_poisson_deviance, np.rint(np.abs(v)), np.abs(v[::-1])
+    ),
+    "dp_describe": lambda _, v: dp_describe(
+        {"x": v, "y": v, "c": v},
+        bounds={"x": (-1e300, 1e300), "y": (0, 2)},
+        categories={"c": COLUMNS["large"]},
+        bins=3,
+        epsilon=1.0,
+        random_state=0,
     ),
     "dp_calibration_curve": lambda _, v: score(metrics.dp_calibration_curve, Y, np.clip(v, 0, 1)),
 }
