@@ -24,6 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from .._estimator.base import PrivatePosterior
 from .._estimator.model_checks import low_ess_warnings, model_checks
+from .._estimator.posterior import DrawnPosterior
 from ..linear_model._base import LinearPosterior
 from ..models.linear import LinearModel
 from ..privacy.ledger import PrivacyLedger
@@ -39,12 +40,16 @@ _LONGEST_NAME = 40
 _MOST_EFFECTS = 3
 # Most items of a list within a sentence.
 _MOST_ITEMS = 5
+# Most columns whose steps are followed to the table, by a matrix of this length and width.
+_MOST_FOLLOWED = 2_000
 # Posterior probability of intervals.
 _LEVEL = 0.9
 # Posterior probability beyond which a sign is called sure.
 _SURE = 0.95
-# A number's step, as a share of the width of its public bounds; rounded to one digit.
-_SHARE_OF_BOUNDS = 0.2
+# A number's step where a scaler brings bounds to -1 and 1: a fifth of their width.
+_SCALED_STEP = 0.4
+# Largest exponent of e that is a double.
+_LARGEST_EXPONENT = 700.0
 # Factor of a width beyond which nothing but privacy decides it.
 _LARGEST_FACTOR = 100.0
 
@@ -100,11 +105,11 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
     Notes
     -----
     The effects that have a sentence are the three that are surely largest: those whose interval has its
-    nearer end farthest from no effect. Of a number, an effect is for a fifth of the width of its bounds,
-    rounded to one digit, or for one unit where no bounds are known; of a category, for a level against the
-    first one, or that without a column of its own. With more than two classes, odds are those of each class
-    against the first. Labels that were read off the rows (``classes=None``) are not told, and neither are
-    effects behind a step that may have learnt from the rows without noise.
+    nearer end farthest from no effect. Of a number that a scaler brings to [-1, 1], an effect is for a fifth
+    of the width of its bounds, rounded to one digit; of other numbers, for one unit; of a category, for a
+    level against the first one, or that without a column of its own. With more than two classes, odds are
+    those of each class against the first. Labels that were read off the rows (``classes=None``) are not told,
+    and neither are effects behind a step that may have learnt from the rows without noise.
 
     Examples
     --------
@@ -174,9 +179,9 @@ def sentences_of(
     summary, steps = record["summary"], record["steps"]
     uncovered = [step["kind"] for step in steps if step["role"] == "unproven"]
     texts = [_of_model(obj, model, summary, is_known=not uncovered), *_of_guarantee(summary)]
+    texts += [f"Warning: {text}" for text in record["details"]["warnings"]]
     if summary["verdict"] != "none":
         texts += _of_public_facts(summary, steps)
-    texts += [f"Warning: {text}" for text in record["details"]["warnings"]]
     if summary["ledger"] is not None:
         texts.append(ledger_text(summary["ledger"]))
     if uncovered:
@@ -184,7 +189,7 @@ def sentences_of(
             f"Results are left out, because {_listed(uncovered)} may have learnt from the rows without noise."
         )
     elif summary["verdict"] != "none" or not is_public:
-        texts += [*_of_results(obj, model, steps), *_of_checks(obj, model)]
+        texts += [*_of_results(obj, model), *_of_checks(obj, model)]
     if summary["verdict"] != "none":
         texts.append(_of_what_is_free(model))
     return [sentence for text in texts for sentence in _cut_to_length(text)]
@@ -204,12 +209,13 @@ def _of_model(obj, model, summary, is_known):
     if hasattr(model, "classes_"):
         of_response += f" for {len(model.classes_)} classes"
     kind = "logistic regression"
-    if not isinstance(model, LinearPosterior):
-        kind = "neural network"
-        if hasattr(model, "n_components_"):
-            kind = f"Gaussian mixture of {_count(model.n_components_, 'component')}"
-    elif not hasattr(model, "classes_"):
-        kind = "Poisson regression" if model._reads_counts else "linear regression"
+    if isinstance(model, LinearPosterior):
+        if not hasattr(model, "classes_"):
+            kind = "Poisson regression" if model._reads_counts else "linear regression"
+    elif hasattr(model, "n_components_"):
+        kind = f"Gaussian mixture of {_count(model.n_components_, 'component')}"
+    else:
+        kind = "neural network" if hasattr(model, "layer_sizes_") else type(model).__name__
     columns = f" on {_count(model.n_features_in_, 'column')}" if is_known else " on columns"
     prepared = " that its steps prepare" if isinstance(inner, Pipeline) else ""
     return (
@@ -241,21 +247,23 @@ def _of_guarantee(summary):
             "computed from it, tells of a row."
         )
         return
-    subject = "Each row, and thereby each person who has one row"
+    start = "But for the warnings below, " if summary["verdict"] == "weakened" else ""
+    subject = "each row, and thereby each person with one row"
     if unit == "person":
         limit = protected["max_rows_per_person"]
-        subject = "Each person with all of their rows"
+        subject = "each person with all of their rows"
         if limit is not None:
             subject += f", of which at most {limit:,} {'is' if limit == 1 else 'are'} used"
     factor = spent["odds_factor"]
     times = "more than 10^300" if factor is None else _upper(factor)
     rare = f", but for rare cases, which delta = {_upper(delta)} controls" if delta > 0 else ""
     yield (
-        f"{subject}, is protected: to somebody who knows {_GUESSED_BY[unit]} the fit changes the odds of a "
-        f"guess about {spent['guess']} by a factor of at most {times} (epsilon = {_upper(epsilon, 4)}){rare}."
+        f"{start}{subject if start else subject.capitalize()}, is protected: to somebody who knows "
+        f"{_GUESSED_BY[unit]} the fit changes the odds of a guess about {spent['guess']} by a factor of at "
+        f"most {times} (epsilon = {_upper(epsilon, 4)}){rare}."
     )
-    share = 1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0)))
-    limit = f"at most {_upper(100.0 * share)}%" if share < 0.9999 else "more than 99.99%"
+    share = 1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
+    limit = f"at most {_upper(100.0 * share, 4)}%" if share < 0.9999 else "more than 99.99%"
     yield (
         f"A guess about {spent['guess']} that is right in 50% of cases, as by tossing a coin, can become "
         f"right in {limit} of cases with what the fit released."
@@ -283,7 +291,7 @@ def _of_public_facts(summary, steps):
 
 
 def _of_what_is_free(model):
-    number = len(model._posterior.parts(model.posterior_samples_)[0])
+    number = len(DrawnPosterior.parts(model.posterior_samples_)[0])
     draws = f"the {number:,} draws that were kept"
     if model.released_.get("posterior") is not None:
         draws = "any number of new draws"
@@ -303,12 +311,12 @@ class Effect(NamedTuple):
     change: str
 
 
-def _of_results(obj, model, steps):
+def _of_results(obj, model):
     if isinstance(model, LinearPosterior):
-        yield from _of_effects(model, effects_of(obj, model, steps))
+        yield from _of_effects(model, effects_of(obj, model))
     elif hasattr(model, "n_components_"):
         yield from _of_components(model)
-    else:
+    elif hasattr(model, "layer_sizes_"):
         layers = " x ".join(f"{size:,}" for size in model.layer_sizes_)
         yield (
             f"A network of {layers} units has no effects to read: its predictions average over "
@@ -317,7 +325,7 @@ def _of_results(obj, model, steps):
     yield from _of_widths(model)
 
 
-def effects_of(obj: Any, model: Any, steps: list[dict[str, Any]]) -> list[Effect]:
+def effects_of(obj: Any, model: Any) -> list[Effect]:
     """The effects of all columns, in the units of a pipeline's table where that is possible.
 
     Parameters
@@ -325,106 +333,101 @@ def effects_of(obj: Any, model: Any, steps: list[dict[str, Any]]) -> list[Effect
     obj : estimator, Pipeline or search
     model : LinearPosterior
         The one behind it.
-    steps : list of dict
-        Those of the record, which know bounds of columns.
     """
-    from ..inspection._raw import affine_of, raw_columns
-
-    draws, names = model._posterior.enough(), [str(name) for name in model._column_names()]
-    try:
-        affine = affine_of(obj, model, names)
-    except ValueError:  # A step combines or bends what was scaled, or the last one came alone.
-        affine = raw_columns(names)
-    slopes = draws[:, :, : len(names)] @ affine.matrix
+    names = [str(name) for name in model._column_names()]
+    slopes = model._posterior.enough()[:, :, : len(names)]
     if slopes.shape[1] > 1:
         slopes = slopes[:, 1:] - slopes[:, :1]
-    effects, taken = [], set()
-    for column, levels in affine.indicators.items():
-        if levels is None:
-            continue
-        taken.update(levels.names)
-        none = np.zeros(slopes.shape[:2])
-        each = [
-            none if name is None else slopes[:, :, affine.names.index(name)]
-            for name in levels.names
-        ]
-        reference = levels.names.index(None) if None in levels.names else 0
-        texts = ["missing" if level is None else _name(level) for level in levels.levels]
-        for j, text in enumerate(texts):
-            if j != reference:
-                change = f"where {_name(column)} is {text} rather than {texts[reference]}"
-                effects.append(Effect(each[j] - each[reference], change))
-    step_sizes = _step_sizes(steps)
-    for j, name in enumerate(affine.names):
-        if name not in taken and affine.matrix[:, j].any():
-            size = step_sizes.get(name, 1.0)
-            change = f"where {_name(name)} is {size:,.10g} higher"
+    effects, taken, largest, as_met = [], set(), np.ones(len(names)), ""
+    if isinstance(getattr(obj, "best_estimator_", obj), Pipeline):
+        as_met = ", as the model meets it,"
+    affine = _affine_of(obj, model, names) if _has_steps(obj, model) else None
+    if affine is not None:
+        slopes, names, as_met = slopes @ affine.matrix, list(affine.names), ""
+        largest = np.abs(affine.matrix).max(axis=0)
+        taken = {name for name, slope in zip(names, largest, strict=True) if slope == 0.0}
+        for column, levels in affine.indicators.items():
+            if levels is not None and not taken.issuperset(filter(None, levels.names)):
+                taken.update(levels.names)
+                effects += _level_effects(slopes, names, column, levels)
+    for j, name in enumerate(names):
+        if name not in taken:
+            size = _step_size(largest[j])
+            change = f"where {_name(name)}{as_met} is {size:,.10g} higher"
             effects.append(Effect(slopes[:, :, j] * size, change))
     return effects
 
 
-def _step_sizes(steps):
-    """A fifth of the width of every column's bounds, rounded to one digit."""
-    sizes: dict[str, float] = {}
-    for step in steps:
-        names = (step["columns"] or {}).get("names") or []
-        for fact in step["bounds"]:
-            if fact["what"] != "range" or not isinstance(fact["value"], list):
-                continue
-            size = float(f"{_SHARE_OF_BOUNDS * (fact['value'][1] - fact['value'][0]):.0e}")
-            column = fact["column"]
-            columns = names if column not in names and column.startswith("each of ") else [column]
-            if column not in names and column.startswith("column "):
-                columns = [names[int(column[7:])]] if names else []
-            if 0.0 < size < math.inf:
-                sizes |= dict.fromkeys(columns, size)
-    return sizes
+def _has_steps(obj, model):
+    """Whether a pipeline's columns are followed to those of its table."""
+    is_pipeline = isinstance(getattr(obj, "best_estimator_", obj), Pipeline)
+    return is_pipeline and model.n_features_in_ <= _MOST_FOLLOWED
+
+
+def _affine_of(obj, model, names):
+    """The `Affine` of a pipeline's table; None if there is none, and the model's own columns are taken."""
+    from ..inspection._raw import affine_of
+
+    try:
+        return affine_of(obj, model, names)
+    except ValueError:  # A step combines or bends what was scaled.
+        return None
+
+
+def _level_effects(slopes, names, column, levels):
+    """The effects of the levels of a column, but for the reference level."""
+    none = np.zeros(slopes.shape[:2])
+    each = [none if name is None else slopes[:, :, names.index(name)] for name in levels.names]
+    texts = ["missing" if level is None else _name(level) for level in levels.levels]
+    reference = levels.names.index(None) if None in levels.names else 0
+    against = f"rather than {texts[reference]}"
+    return [
+        Effect(effect - each[reference], f"where {_name(column)} is {text} {against}")
+        for j, (effect, text) in enumerate(zip(each, texts, strict=True))
+        if j != reference
+    ]
+
+
+def _step_size(largest):
+    """A step of a column whose largest slope in the model's columns is given."""
+    return float(f"{_SCALED_STEP / largest:.0e}") if largest != 1.0 else 1.0
 
 
 def _of_effects(model, effects):
-    """The largest effects, how sure signs are, and how an interval is to be read."""
-    values = [
-        (effect.draws[:, k], effect.change, k)
-        for effect in effects
-        for k in range(effect.draws.shape[1])
-    ]
-    if not values:
+    """Sentences on the largest effects, and on how sure signs are."""
+    if not effects:
         return
-    largest = sorted(values, key=lambda each: _size(each[0]), reverse=True)[:_MOST_EFFECTS]
+    draws = np.concatenate([effect.draws for effect in effects], axis=1)
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
+    sureness = np.maximum((draws > 0).mean(axis=0), (draws < 0).mean(axis=0))
+    # The end of the interval that is nearer to no effect, then the sign.
+    size = np.maximum(np.maximum(low, -high), 0.0)
     is_ratio = hasattr(model, "classes_") or model._reads_counts
-    for draws, change, place in largest:
-        low, median, high = np.quantile(
-            np.exp(draws) if is_ratio else draws, [(1 - _LEVEL) / 2, 0.5, (1 + _LEVEL) / 2]
-        )
-        interval = f"({_LEVEL:.0%} interval {_figure(low)} to {_figure(high)})"
+    for j in np.lexsort((-sureness, -size))[:_MOST_EFFECTS]:
+        effect, place = divmod(int(j), effects[0].draws.shape[1])
+        values = draws[:, j]
         if is_ratio:
-            subject = (
-                _odds_text(model, place) if hasattr(model, "classes_") else "expected count is"
-            )
-            yield (
-                f"All else equal, the {subject} {_figure(median)} times as large {interval} {change}."
-            )
-        else:
-            yield f"All else equal, the mean response changes by {_figure(median)} {interval} {change}."
-    sure = sum(_sureness(draws) > _SURE for draws, *_ in values)
-    shown = (
-        "" if len(values) <= _MOST_EFFECTS else f" (those above are the {_MOST_EFFECTS} largest)"
-    )
+            values = np.exp(np.clip(values, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+        number, *ends = map(_figure, _median_and_ends(values))
+        subject = f"the mean response changes by {number}"
+        if is_ratio:
+            subject = "the expected count is"
+            if hasattr(model, "classes_"):
+                subject = f"the {_odds_text(model, place)}"
+            subject += f" {number} times as large"
+        interval = f"({_LEVEL:.0%} interval {' to '.join(ends)})"
+        yield f"All else equal, {subject} {interval} {effects[effect].change}."
+    several = len(size) > _MOST_EFFECTS
+    shown = f" (those above are the {_MOST_EFFECTS} largest)" if several else ""
     yield (
-        f"Of {_count(len(values), 'effect')}{shown} the direction of {sure:,} is sure: positive, or "
-        f"negative, with a probability over {_SURE:.0%}."
+        f"Of {_count(len(size), 'effect')}{shown} the direction of {np.sum(sureness > _SURE):,} is sure: "
+        f"positive, or negative, with a probability over {_SURE:.0%}."
     )
 
 
-def _sureness(draws):
-    """The probability of the likelier sign."""
-    return max((draws > 0).mean(), (draws < 0).mean())
-
-
-def _size(draws):
-    """The size of an effect as far as it is sure: the nearer end of its interval, then its sign."""
-    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-    return max(low, -high, 0.0), _sureness(draws)
+def _median_and_ends(draws):
+    """The median and the ends of the interval, each of the shape of a draw."""
+    return np.quantile(draws, [0.5, (1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
 
 
 def _odds_text(model, place):
@@ -437,13 +440,11 @@ def _odds_text(model, place):
 
 def _of_components(model):
     """The weights of a mixture, and where its two largest components differ most."""
-    ends = model._posterior.each(
-        model._posterior.enough(),
-        lambda part: np.quantile(part, [(1 - _LEVEL) / 2, 0.5, (1 + _LEVEL) / 2], axis=0),
-    )
+    # New draws of many components take as long as a fit.
+    parts = DrawnPosterior.each(model.posterior_samples_, _median_and_ends)
     weights = [
         f"{100 * median:.0f}% ({100 * low:.0f} to {100 * high:.0f})"
-        for low, median, high in ends.weights.T[:_MOST_ITEMS]
+        for median, low, high in parts.weights.T[:_MOST_ITEMS]
     ]
     more = model.n_components_ - len(weights)
     rest = f", and {more:,} smaller" if more else ""
@@ -453,7 +454,7 @@ def _of_components(model):
         j = int(np.argmax(np.abs(gaps.mean(axis=0)) / np.maximum(gaps.std(axis=0), 1e-300)))
         means = [
             f"{_figure(median)} ({_figure(low)} to {_figure(high)})"
-            for low, median, high in ends.means[:, :2, j].T
+            for median, low, high in parts.means[:, :2, j].T
         ]
         yield (
             f"The two largest differ most surely in {_name(model._column_names()[j])}, as the model meets "
@@ -463,7 +464,7 @@ def _of_components(model):
 
 def _of_widths(model):
     """Sentences on how an interval is read, and how much wider privacy makes it."""
-    plan, posterior = model.plan_, model._posterior
+    plan = model.plan_
     if not plan.is_calibrated:
         yield (
             f"Draws of sampler={plan.name!r} under privacy are not a calibrated posterior: intervals may "
@@ -479,7 +480,14 @@ def _of_widths(model):
         )
     if not plan.budget.is_private:
         return
-    factors = _width_factors(posterior)
+    if isinstance(model.posterior_samples_, tuple) and hasattr(plan, "interval_inflation"):
+        shares, means, covariances = map(_factor_text, plan.interval_inflation)
+        yield (
+            f"Privacy makes intervals {shares} (shares), {means} (means) and {covariances} (covariances) "
+            "times as wide as they would be without it, where components are equally large and apart."
+        )
+        return
+    factors = _width_factors(model._posterior)
     if not factors.size:
         yield "How much wider privacy makes intervals is not known: this sampler releases nothing that tells."
         return
@@ -493,10 +501,8 @@ def _of_widths(model):
 
 def _width_factors(posterior):
     """Deviations of draws over those without privacy, for each parameter of which they are known."""
-    deviations, without = (
-        posterior.flat(posterior.draws).std(axis=0),
-        posterior.deviations_without_privacy(),
-    )
+    deviations = posterior.flat(posterior.draws).std(axis=0)
+    without = posterior.deviations_without_privacy()
     known = np.isfinite(without) & (deviations > 0)
     shares = np.clip(1.0 - without[known] / deviations[known], 0.0, 1.0 - 1e-9)
     return 1.0 / (1.0 - shares)
@@ -513,10 +519,8 @@ def _of_checks(obj, model):
     plan, warnings = model.plan_, model.plan_.warnings
     notes: tuple[str, ...] = ()
     if isinstance(model, LinearPosterior):
-        from ..inspection._tables import notes_of
-
         warnings += _checks(model)
-        notes = notes_of(obj, raw=True)
+        notes = _notes(obj, model)
     yield from (f"Warning: {text}" for text in warnings)
     if not warnings:
         yield (
@@ -525,6 +529,15 @@ def _of_checks(obj, model):
             else f"The plan of this fit, by sampler={plan.name!r}, had no warning."
         )
     yield from (f"Note: {text}" for text in notes)
+
+
+def _notes(obj, model):
+    """The notes beneath tables of intervals, in the names and units of a pipeline's table."""
+    if not _has_steps(obj, model):
+        return model.interval_notes()
+    from ..inspection._tables import notes_of
+
+    return notes_of(obj, raw=True)
 
 
 def _checks(model):

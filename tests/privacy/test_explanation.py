@@ -12,7 +12,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -204,7 +204,9 @@ def test_labels_that_were_read_off_the_rows_are_not_told(three_classes):
 
 
 def test_a_seed_is_a_warning(three_classes):
-    assert "Warning: random_state was given" in only(explain(three_classes), "random_state")
+    sentences = explain(three_classes)
+    assert sentences[1].startswith("But for the warnings below, each row")
+    assert sentences[3].startswith("Warning: random_state was given")
 
 
 def test_slopes_are_in_the_unit_of_responses():
@@ -244,10 +246,11 @@ def test_persons_and_rates():
 def test_a_mixture_has_shares_and_means(mixture):
     sentences = explain(mixture)
     assert "Gaussian mixture of 2 components on 2 columns" in sentences[0]
-    interval = mixture.posterior_interval(0.9)
-    _, first, low, high, *_ = numbers(only(sentences, "Shares of its components"))
-    assert first == round(100 * np.median(mixture.posterior_samples_.weights[:, 0])) or low <= first
-    assert [low, high] == [round(100 * end) for end in interval.weights[0]]
+    draws = mixture.posterior_samples_.weights[:, 0]
+    told = numbers(only(sentences, "Shares of its components"))[1:4]
+    assert told == [round(100 * share) for share in np.quantile(draws, [0.5, 0.05, 0.95])]
+    widths = numbers(only(sentences, "Privacy makes intervals"))
+    assert widths == pytest.approx(mixture.plan_.interval_inflation, abs=0.05)
     means = numbers(only(sentences, "The two largest differ").split("their means are")[1])
     assert min(means) < -0.8 and max(means) > 0.8
     assert "any number of new draws" in sentences[-1]
@@ -290,11 +293,15 @@ def test_a_step_that_may_have_learnt_leaves_results_out():
 
 
 def test_units_are_left_where_a_step_bends_columns():
-    model = make_pipeline(BoundedScaler(-1, 1), StandardScaler(), DPBayesianLogisticRegression())
-    model = quiet(model.fit, X, X[:, 0] > 0)
-    alone = model[-1]
-    assert effects(explain(alone), "odds of class 2")["x0 is 1 higher"]
-    assert not effects(explain(model), "")
+    model = make_private_pipeline(
+        BoundedScaler([18, 0], [90, 80]),
+        PolynomialFeatures(2, include_bias=False),
+        DPBayesianLogisticRegression(),
+        epsilon=2.0,
+    )
+    model = quiet(model.fit, TABLE[["age", "hours"]], ILL)
+    told = effects(explain(model), "odds of class 2")
+    assert "age, as the model meets it, is 1 higher" in told
 
 
 def test_learnt_bounds_have_units_and_are_told():
@@ -305,6 +312,37 @@ def test_learnt_bounds_have_units_and_are_told():
     (change,) = effects(sentences, "odds")
     assert change == f"age is {float(f'{width / 5:.0e}'):,.10g} higher"
     assert "range of age" in only(sentences, "Learnt from the rows with noise")
+
+
+def test_columns_without_names_have_units():
+    model = make_private_pipeline(
+        BoundedScaler([18, 0], [90, 80]), DPBayesianLogisticRegression(), epsilon=2.0
+    )
+    model = quiet(model.fit, TABLE[["age", "hours"]].to_numpy(), ILL)
+    told = effects(explain(model), "odds of class 2")
+    assert told.keys() == {"x0 is 10 higher", "x1 is 20 higher"}
+
+
+def test_a_formula_names_the_response_and_levels():
+    pytest.importorskip("formulaic")
+    people = TABLE.assign(ill=(ILL == "ill").astype(int))
+    model = DPBayesianLogisticRegression.from_formula(
+        "ill ~ bounded(age, 18, 90) + C(smoker, levels=['no', 'yes'])", classes=[0, 1], epsilon=2.0
+    )
+    model = quiet(model.fit, people)
+    sentences = explain(model)
+    assert sentences[0].startswith("This is a logistic regression of ill for 2 classes")
+    told = effects(sentences, "odds of 1 against 0")
+    assert told.keys() == {"age is 10 higher", "smoker is yes rather than no"}
+
+
+def test_many_columns_are_not_followed_by_a_matrix():
+    wide = rng.uniform(-1, 1, (200, 2001))
+    model = make_private_pipeline(
+        BoundedScaler(-1, 1), DPBayesianLogisticRegression(n_draws=20), epsilon=2.0
+    )
+    told = effects(explain(quiet(model.fit, wide, wide[:, 0] > 0)), "odds of class 2")
+    assert len(told) == 3 and all("as the model meets it, is 1" in change for change in told)
 
 
 def test_a_search_is_explained():
@@ -330,7 +368,6 @@ def test_warnings_of_the_fit_are_told_again():
         ).fit(X, positive),
         "at max": lambda: DPBayesianPoissonRegressor(1.0).fit(X, rng.poisson(9, N)),
         "at ends": lambda: DPBayesianRidge((0, 1)).fit(X, NOISE > 0),
-        "many": lambda: DPGaussianMixturePosterior(9, epsilon=0.2).fit(X),
     }
     for name, fit in fits.items():
         with warnings.catch_warnings(record=True) as caught:
