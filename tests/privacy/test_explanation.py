@@ -21,6 +21,7 @@ from skdpbayes import (
     DPBayesianRidge,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.exceptions import SeedWarning
 from skdpbayes.inspection import named_model, odds_ratios, rate_ratios, raw_coefficients
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
@@ -73,10 +74,10 @@ def raw_pipeline(model, **options):
 
 @pytest.fixture(scope="module")
 def fitted():
-    ledger = PrivacyLedger(3.0, 1e-5)
+    ledger = PrivacyLedger(9.0, 1e-5)
     with ledger:
         model = raw_pipeline(
-            DPBayesianLogisticRegression(classes=["well", "ill"], data_norm=2.0), epsilon=1.5
+            DPBayesianLogisticRegression(classes=["well", "ill"], data_norm=2.0), epsilon=6.0
         )
         return quiet(model.fit, TABLE, ILL), ledger
 
@@ -243,6 +244,18 @@ def test_persons_and_rates():
         assert note[:60] in str(sentences)
 
 
+def test_a_pipeline_of_persons_counts_them():
+    model = make_private_pipeline(
+        BoundedScaler(-1, 1), DPBayesianRidge((-3, 3)), epsilon=2.0, max_rows_per_group=3
+    )
+    model = quiet(model.fit, X, NOISE.clip(-3, 3), groups=np.arange(N) // 3)
+    sentences = explain(model)
+    assert sentences[0].endswith("fitted to the rows of 1,000 persons.")
+    protected = only(sentences, "is protected")
+    assert "all of their rows, of which at most 3 are used" in protected
+    assert float(_upper(model.spent_epsilon_, 4)) in numbers(protected)
+
+
 def test_a_mixture_has_shares_and_means(mixture):
     sentences = explain(mixture)
     assert "Gaussian mixture of 2 components on 2 columns" in sentences[0]
@@ -362,19 +375,19 @@ def test_warnings_of_the_fit_are_told_again():
     long_rows = np.column_stack([X[:, :2], 1e4 + X[:, 2]])
     positive = X[:, 0] > 0
     fits = {
-        "not scaled": lambda: DPBayesianLogisticRegression().fit(long_rows, positive),
+        "not scaled": lambda: DPBayesianLogisticRegression(random_state=0).fit(long_rows, positive),
         "narrow": lambda: DPBayesianLogisticRegression(
-            data_norm="auto", prior_scale=0.05, intercept_prior_scale=3.0
+            data_norm="auto", prior_scale=0.05, intercept_prior_scale=3.0, random_state=0
         ).fit(X, positive),
-        "at max": lambda: DPBayesianPoissonRegressor(1.0).fit(X, rng.poisson(9, N)),
-        "at ends": lambda: DPBayesianRidge((0, 1)).fit(X, NOISE > 0),
+        "at max": lambda: DPBayesianPoissonRegressor(1.0, random_state=0).fit(X, rng.poisson(9, N)),
+        "at ends": lambda: DPBayesianRidge((0, 1), random_state=0).fit(X, NOISE > 0),
     }
     for name, fit in fits.items():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = fit()
-        texts = {str(one.message) for one in caught}
-        sentences = explain(model)
+        texts = {str(one.message) for one in caught if one.category is not SeedWarning}
+        sentences = [text for text in explain(model) if "random_state was given" not in text]
         told = [
             text.removeprefix("Warning: ") for text in sentences if text.startswith("Warning: ")
         ]
