@@ -244,13 +244,13 @@ def test_persons_and_rates():
         assert note[:60] in str(sentences)
 
 
-def test_a_pipeline_of_persons_counts_them():
+def test_the_rows_of_persons_are_not_counted():
     model = make_private_pipeline(
         BoundedScaler(-1, 1), DPBayesianRidge((-3, 3)), epsilon=2.0, max_rows_per_group=3
     )
     model = quiet(model.fit, X, NOISE.clip(-3, 3), groups=np.arange(N) // 3)
     sentences = explain(model)
-    assert sentences[0].endswith("fitted to the rows of 1,000 persons.")
+    assert sentences[0].endswith("fitted to at most 3,000 rows.")
     protected = only(sentences, "is protected")
     assert "all of their rows, of which at most 3 are used" in protected
     assert float(_upper(model.spent_epsilon_, 4)) in numbers(protected)
