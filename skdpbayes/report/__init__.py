@@ -11,10 +11,11 @@ from typing import Any, Self
 
 from ..privacy.ledger import PrivacyLedger
 from .account import Charged, account_of
+from .explain import Explanation, explain, model_behind, sentences_of
 from .render import Markdown, Page, document
 from .wording import SCHEMA, VERSION, record_of
 
-__all__ = ["PrivacyReport", "privacy_report"]
+__all__ = ["Explanation", "PrivacyReport", "explain", "privacy_report"]
 
 
 def __dir__():
@@ -31,7 +32,8 @@ class PrivacyReport(dict):
     """A privacy report: a dict with forms to read and sign.
 
     Its keys are ``schema`` and ``version``, which changes if a key changes its meaning, ``summary``,
-    ``steps``, ``assumptions``, ``deployment`` and ``details``; see `privacy_report`, which makes it.
+    ``steps``, ``assumptions``, ``deployment`` and ``details``; see `privacy_report`, which makes it. A report
+    of a fitted model has ``explanation`` as well.
 
     Examples
     --------
@@ -80,6 +82,8 @@ class PrivacyReport(dict):
             )
         if not all(isinstance(record.get(name), kind) for name, kind in _PARTS.items()):
             raise ValueError(f"this report is damaged: it must have {', '.join(_PARTS)}.")
+        if not isinstance(record.get("explanation", []), list):
+            raise ValueError("this report is damaged: its explanation must be a list of sentences.")
         return cls(record)
 
     def to_json(self) -> str:
@@ -168,6 +172,8 @@ def privacy_report(
         in automatically: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
         ``implementation``. ``details`` has the relation between neighbours, in the terms of NIST [2]_ and of
         this package, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
+        Of a fitted model, ``explanation`` has the sentences of `skdpbayes.report.explain`, but no results of
+        a fit without privacy.
 
     Raises
     ------
@@ -209,4 +215,6 @@ def privacy_report(
     record = record_of(account, None if ledger is None else Charged.of(account, ledger))
     if audit is not None:
         record["details"]["audit"] = audit.verdict
+    if (model := model_behind(obj)) is not None:
+        record["explanation"] = sentences_of(obj, model, record, is_public=True)
     return PrivacyReport(record)

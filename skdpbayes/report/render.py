@@ -62,6 +62,7 @@ def document(report, title, fingerprint, write):
         write.callout(*_VERDICTS[summary["verdict"]]),
         _tiles(write, summary),
         *_warnings(write, details["warnings"]),
+        *_in_plain_words(write, report.get("explanation")),
         *_protected(write, summary["protected"]),
         *_adversaries(write, summary["adversaries"]),
         *_spent(write, summary),
@@ -111,6 +112,13 @@ def _warnings(write, warnings):
     if warnings:
         yield write.heading("Warnings")
         yield write.bullets([text[:1].upper() + text[1:] for text in map(str, warnings)])
+
+
+def _in_plain_words(write, explanation):
+    """The sentences about a fit, which plans, ledgers and reports of earlier releases do not have."""
+    if explanation:
+        yield write.heading("In plain words")
+        yield write.bullets(explanation)
 
 
 def _protected(write, protected):
@@ -172,7 +180,7 @@ def _spent(write, summary):
             numbers=(0, 1),
             kind="narrow",
         )
-    yield write.paragraph(_left(ledger))
+    yield write.paragraph(ledger_text(ledger))
     if at_other := _at_other_delta(summary):
         yield write.paragraph(
             f"The epsilon of this report holds at delta = {_number(spent['delta'])}, those of the ledger"
@@ -189,7 +197,8 @@ def _at_other_delta(summary):
     return f" at delta = {_number(ledger['delta'])}"
 
 
-def _left(ledger):
+def ledger_text(ledger):
+    """Sentences on what a ledger has spent and has left; None says that nobody keeps count."""
     if ledger is None:
         return (
             "No ledger was given with this report. Each further release about the same people adds to what "

@@ -157,11 +157,16 @@ def test_a_fit_that_was_saved_has_the_same_report(fitted):
 
 def test_a_report_says_nothing_of_the_rows_that_was_not_released():
     """Two tables, with the same randomness and nothing learnt, have the same report but for their draws."""
-    reports = []
-    for labels in (y, 1 - y):
-        model = make_pipeline(BOUNDS, DPBayesianLogisticRegression()).fit(X, labels)
-        reports.append(privacy_report(model))
-    assert reports[0] == reports[1]
+    models = [
+        make_pipeline(BOUNDS, DPBayesianLogisticRegression()).fit(X, labels)
+        for labels in (y, 1 - y)
+    ]
+    reports = [privacy_report(model) for model in models]
+    explanations = [report.pop("explanation") for report in reports]
+    assert reports[0] == reports[1] and explanations[0] != explanations[1]
+    for name in ("posterior_samples_", "released_"):
+        setattr(models[1][-1], name, getattr(models[0][-1], name))
+    assert privacy_report(models[1])["explanation"] == explanations[0]
     strange = np.where(y == 1, "8128", "0")
     text = privacy_report(DPBayesianLogisticRegression().fit(X / 100, strange)).to_json()
     assert "8128" not in text, "labels that were read off the table are not told"
