@@ -57,7 +57,7 @@ from .losses import (
 
 # A cost in words: the relation, and what was spent, part by part.
 #
-# replace-one: Gaussian noise of mu = 0.25; 4 choices of range 0.1; pure epsilon = 0.5
+# replace-one: Gaussian noise of mu = 0.25; 4 exponential mechanisms of bounded range 0.1; pure epsilon = 0.5
 
 
 def cost_in_words(cost):
@@ -86,7 +86,8 @@ def _parts(cost):
             f"counts {part.rate:.4g} times on average"
         )
     for part in cost.decisions:
-        yield f"{_number(part.count, 'choice', 'choices')} of range {part.log_odds_range:.4g}"
+        mechanisms = _number(part.count, "exponential mechanism", "exponential mechanisms")
+        yield f"{mechanisms} of bounded range {part.log_odds_range:.4g}"
     if cost.rho > 0:
         yield f"zCDP of rho = {cost.rho:.4g}"
     for part in cost.pure_events:

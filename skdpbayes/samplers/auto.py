@@ -9,7 +9,7 @@ Otherwise the choice is a chain. Fisher scoring pays once the matrix that it rel
 noise: the second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of
 about ``nu = sqrt(2 d) sigma``. It is chosen where
 
-    n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
+    n R^2 / d >= nu / 2,        i.e.  n mu >= sqrt(5) d^(3/2),
 
 unless an underdamped chain in the coordinates as they are (SGHMC) is hardly tempered, so that there is
 nothing to gain, or batches would be hotter in whitened coordinates than in the usual ones, or the target is

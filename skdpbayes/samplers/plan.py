@@ -235,7 +235,7 @@ class Plan(PlannedRelease):
         discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
         norm = {}
         if self.bound_release is not None:
-            choice = f"by a choice of range {self.bound_release.log_odds_range:.4g}"
+            choice = f"by an exponential mechanism of bounded range {self.bound_release.log_odds_range:.4g}"
             if self.bound_release.norm_quantile is not None:
                 norm["norm of rows"] = (
                     f"their {self.bound_release.norm_quantile:.3g} quantile, {choice}"

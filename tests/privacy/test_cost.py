@@ -271,7 +271,7 @@ def test_a_printed_cost_says_what_was_spent_and_leaves_out_what_was_not():
         "Gaussian noise of mu = 0.2",
         "3,000 steps with Gaussian noise of 10 times the bound, on batches of rate 0.01",
         "1 step with Gaussian noise of 5 times the bound, in which a record counts 0.5 times on average",
-        "4 choices of range 0.125",
+        "4 exponential mechanisms of bounded range 0.125",
         "zCDP of rho = 0.01",
         "pure epsilon = 0.3",
         "3 times pure epsilon = 0.4",

@@ -158,7 +158,7 @@ class FisherPlan(Plan):
         if not self.budget.is_private and "n_steps" not in self.fixed:
             lines["steps"] = f"{self.n_steps:,}, or as many as the posterior turns out to take"
         lines["second moment"] = (
-            f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
+            f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of the budget"
         )
         lines["noise multiplier"] = f"{self.noise_multiplier:.4g}"
         if self.nominal_temperatures is not None:

@@ -524,8 +524,9 @@ class SGHMC(PathSampler):
     Parameters
     ----------
     friction : float or "auto", default="auto"
-        ``f``: share of its velocity that the chain loses in a step, in (0, 1]. "auto" damps the slowest
-        direction critically; 0.1 for networks.
+        ``f``: share of its velocity that the chain loses in a step, in (0, 1]. "auto" lets the velocity
+        forget itself 16 times in the run, or, if that is more, damps the slowest direction critically; 0.1
+        for networks.
     temperature, n_steps, init, init_share, batch_size, step_size, step_decay, burn_in
         As for `SGLD`.
 

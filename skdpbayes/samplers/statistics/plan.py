@@ -320,7 +320,7 @@ class NoiseAwarePlan(StatisticsPlan):
         lines = super().summary()
         lines["spent on"] = (
             f"second moment {MOMENT_SHARE:.0%}, sum of labels {LABEL_SHARE:.0%}, {N_RELEASES} scores "
-            f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
+            f"{SCORE_SHARE:.0%} of the budget, curvatures with them at no cost"
         )
         lines["intervals"] = (
             f"about {self.interval_inflation:.2g} times as wide as without privacy, where rows use data_norm"
@@ -856,7 +856,7 @@ class ClippedResidualsPlan(StatisticsPlan):
             for multiplier in (self.moment_multiplier, self.curvature_multiplier)
         )
         lines["spent on"] = (
-            f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
+            f"second moments {moment:.0%} and {curvature:.0%} of the budget, sizes of responses, and "
             f"{len(self.residual_multipliers)} sums of clipped residuals"
         )
         if self.meat_multiplier is not None:
