@@ -86,16 +86,16 @@ def table_of(arrays, n_bins):
     lower, upper, y = arrays["lower"], arrays["upper"], arrays["y"]
     is_indicator = (lower == 0.0) & (upper == 1.0)
     if "bound" in arrays:
-        low, high, is_class = -float(arrays["bound"]), float(arrays["bound"]), False
+        low, high, n_classes = -float(arrays["bound"]), float(arrays["bound"]), 0
     else:
-        low, high, is_class = 0.0, 1.0, True
-    bins = Bins(
-        np.append(lower, low), np.append(upper, high), n_bins, np.append(is_indicator, is_class)
-    )
-    if is_class:
-        bins.n_bins[-1], bins.upper[-1] = int(arrays["n_classes"]), float(arrays["n_classes"]) - 1.0
+        n_classes = int(arrays["n_classes"])
+        low, high = 0.0, n_classes - 1.0
+    is_indicator = np.append(is_indicator, n_classes == 2)
+    bins = Bins(np.append(lower, low), np.append(upper, high), n_bins, is_indicator)
+    if n_classes:
+        bins.n_bins[-1] = n_classes
     numbers = bins.numbers(np.column_stack([arrays["X"], y]))
-    if is_class:
+    if n_classes:
         numbers[:, -1] = y
     return bins, numbers
 
