@@ -153,6 +153,12 @@ def plain_words(app, what, name, obj, options, lines):
         lines[i] = re.sub(":ref:`[^`<]*<metadata_routing>`", "scikit-learn user guide", line)
 
 
+def link_parameters(app, what, name, obj, options, lines):
+    """Make a link of the page that docstrings name; in a terminal its title is all that is of use."""
+    for i, line in enumerate(lines):
+        lines[i] = line.replace('"Parameters in detail"', ":doc:`/parameters`")
+
+
 def drop_empty_sidebar(app, pagename, templatename, context, doctree):
     """Take away the navigation within a section from sections of one page."""
     pages = app.env.toctree_includes
@@ -177,5 +183,6 @@ def setup(app):
     """Run before numpydoc takes the docstrings apart, and before the theme looks at sidebars."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
     app.connect("autodoc-process-docstring", plain_words)
+    app.connect("autodoc-process-docstring", link_parameters)
     app.connect("html-page-context", drop_empty_sidebar, priority=100)
     app.connect("doctree-read", warn_of_raw_markup)

@@ -77,59 +77,52 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     budget is fixed before the data are read. Densities and the probabilities of components average over the
     draws.
 
+    *Public* values are known without the private rows: never compute them from these. For more on each
+    parameter, see the page "Parameters in detail" of the documentation.
+
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Number of components. "auto" chooses it from the released statistics, up to ``max_components`` and at
-        no extra cost: two components are merged if one explains the statistics as well.
+        Number of components. "auto" chooses it from what is released, at no extra cost.
+    max_components : int, default=10
+        Public number of components that "auto" chooses at most.
     epsilon : float, default=1.0
-        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
-        privacy and samples the exact posterior.
+        Privacy budget, the most that a fit may spend; ``spent_epsilon_`` is what it spent. ``inf`` means no
+        privacy.
     delta : float or None, default=None
-        Slack of the guarantee, in [0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
-        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``.
-    covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
-        One variance for each component, one for each of its coordinates, one covariance matrix shared by all
-        components, or one for each.
+        By how much the probability of an event may exceed ``exp(epsilon)`` times that on a neighbouring
+        table. By default ``min(1e-5, 1 / (10 n))``, with ``n`` the public number of rows.
     data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
-        which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
-        the rows' norms and uses 1.5 times that, or the default if there are too few rows.
+        Public length to which longer rows are clipped; noise is proportional to it. By default
+        ``sqrt(n_features)``, for columns within [-1, 1]. "auto" learns it for 2% of the budget.
+    covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
+        One variance for each component, one for each of its columns, one covariance matrix shared by all
+        components, or one for each.
     weight_concentration_prior : float, default=1.0
         Concentration of the symmetric Dirichlet prior of the weights.
     mean_prior_scale : float or None, default=None
-        Prior standard deviation of a mean's coordinates. None is ``data_norm``.
+        Prior standard deviation of each coordinate of a mean. By default ``data_norm``.
     degrees_of_freedom_prior : float or None, default=None
-        Degrees of freedom of the Wishart prior of precision matrices, which must be above ``n_features - 1``;
-        with "spherical" and "diag", twice the shape of the Gamma prior of a precision. None is ``n_features``
-        for "tied" and "full", and 1 otherwise, so that the prior does not dominate where noise is large.
+        Degrees of freedom of the Wishart prior of precision matrices, above ``n_features - 1``, or twice the
+        shape of the Gamma prior of precisions. By default ``n_features`` with "tied" and "full", otherwise 1.
     covariance_prior : float or None, default=None
-        Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
-        None is ``0.1 * data_norm ** 2 / n_features``.
-    sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults.
-        "noise_aware" draws from the posterior given noisy statistics of the components and accounts for the
-        noise: its intervals cover at their stated level, and it makes any number of draws. It releases up to
-        3,000 statistics. "gibbs" (`Gibbs`) draws from the posterior of the rows and needs ``epsilon=inf``.
-        "auto" is the one or the other. ``sampler__name`` sets an option, such as ``sampler__n_steps`` of
-        "gibbs", even if the sampler is given by name.
-    n_draws : int or "auto", default="auto"
-        Number of draws to keep; "auto" is 100.
-    max_components : int, default=10
-        Largest number of components that "auto" may choose: a public number.
+        One over the prior mean of a precision. By default ``0.1 * data_norm ** 2 / n_features``.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables the guarantee compares: tables of the same public size that differ in the content of one
-        row, or tables that differ in the presence of one row.
-    public_size : int or None, default=None
-        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
-        private.
+        What is protected: the values of a row, with the number of rows public, or the presence of a row.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
-        of rows private; ``public_size`` may state roughly how many rows are used.
+        Public maximum of the rows of a person that a fit uses, chosen at random. It protects persons, the
+        ``groups`` of `fit`, whose number is public under "replace_one". By default rows are protected.
+    public_size : int or None, default=None
+        Public number of rows for plans, required with "add_or_remove_one", where the true one is private.
+        The guarantee covers rounding in tables up to ten times as large.
+    sampler : str or Sampler, default="auto"
+        Algorithm, by name or as an object of `skdpbayes.samplers`. By default "noise_aware", the posterior
+        given noisy statistics of the components, and without privacy "gibbs".
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep. By default 100.
     random_state : None, int, RandomState instance or Generator, default=None
-        None uses cryptographic randomness from the operating system. A known or repeated seed voids
-        the guarantee.
+        None takes the operating system's randomness: keep it for private rows. *A seed voids the guarantee*
+        if it is known or repeated.
     verbose : int, default=0
         Show progress if positive.
 
@@ -158,11 +151,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     plan_ : Plan
         What was released, and what it cost. Printing it gives a readable summary.
     temperature_ : float
-        Temperature of the draws.
+        Temperature of the draws, which is 1.
     released_ : Bunch
-        What the sampler released besides the draws: with "noise_aware" ``posterior``, from which more can be
-        drawn, and ``r_hat`` and ``effective_sample_size`` of the fifty chains that drew, of shape
-        (n_parameters,).
+        What was released besides the draws. With "noise_aware" ``posterior``, from which more are drawn, and
+        ``r_hat`` and ``effective_sample_size``, of shape (n_parameters,), of the chains that drew.
     n_iter_ : int
         Number of passes over the table.
     n_features_in_ : int
@@ -185,13 +177,13 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
 
     Notes
     -----
-    Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not integrate to one.
+    Rows are clipped to ``data_norm`` in `fit` only, because a density of clipped rows would not integrate to
+    one.
 
-    Draws of "noise_aware" surround one mode of the posterior, and intervals do not cover others. Those of
-    "gibbs" may switch the labels of the components, so they are relabelled by Stephens' algorithm [1]_, with
-    the Kullback-Leibler divergence of weighted components as its loss. Components are sorted by their mean
-    weight. If the draws carry little information about the components, relabelling cannot separate their
-    means any better.
+    Draws of "noise_aware" surround one mode of the posterior, and intervals do not account for other modes.
+    Draws of "gibbs" may switch the labels of the components, so they are relabelled by Stephens' algorithm
+    [1]_, with the Kullback-Leibler divergence of weighted components as its loss. Components are sorted by
+    their mean weight.
 
     Methods of scikit-learn's ``GaussianMixture`` that read the training table again are left out, because no
     plan covers them: ``fit_predict``, ``aic`` and ``bic``. `predict` and `score` are for other rows, and what
@@ -418,7 +410,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            Always finite: beyond the distance whose square would overflow, it falls no further.
+            Always finite, even for rows so far away that squares overflow.
         """
         return log_density(self._validated(X), self._mixtures)
 
@@ -537,8 +529,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
         Returns
         -------
         draws : MixtureDraws
-            With "noise_aware", any number of new draws given what was released. With "gibbs", copies of some
-            of ``posterior_samples_``, in their order along the chain.
+            By default, under privacy, any number of new draws given what was released. With "gibbs" copies of
+            some of ``posterior_samples_``, in their order along the chain.
 
         Raises
         ------

@@ -63,54 +63,49 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     A fit releases draws of the weights under differential privacy. The budget is fixed before the data are
     read. Predictions average over the draws.
 
+    *Public* values are known without the private rows: never compute them from these. For more on each
+    parameter, see the page "Parameters in detail" of the documentation.
+
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(128,)
         Number of units of each hidden layer.
     epsilon : float, default=1.0
-        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        Privacy budget, the most that a fit may spend; ``spent_epsilon_`` is what it spent. ``inf`` means no
         privacy.
     delta : float or None, default=None
-        Slack of the guarantee, in (0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
-        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``.
+        By how much the probability of an event may exceed ``exp(epsilon)`` times that on a neighbouring
+        table. By default ``min(1e-5, 1 / (10 n))``, with ``n`` the public number of rows.
+    data_norm : float, "auto" or None, default=None
+        Public length to which longer rows are clipped. By default ``sqrt(n_features)``, for columns within
+        [-1, 1]; "auto" is 30 times that. Rows are then divided by a typical length, learnt privately.
+    classes : array-like or None, default=None
+        Public list of all labels that can occur. By default those in ``y``, *which then count as public*.
     activation : {"tanh", "relu"}, default="tanh"
         Activation function of the hidden layers. Bounded units suffer less from noise.
-    sampler : str or Sampler, default="sghmc"
-        The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults: "sgld"
-        (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), or "bbb"
-        (`BayesByBackprop`, which fits a Gaussian with independent coordinates to the posterior).
-        ``sampler__name`` sets an option, such as ``sampler__n_steps``, even if the sampler is given by name.
-    clip_norm : float, default=1.0
-        Norm to which the gradient of every record is clipped. The step size is chosen to suit it.
-    data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped, in `fit` and in predictions: a public number between 1e-60 and 1e60.
-        None is ``sqrt(n_features)``, which suits columns of unit scale; "auto" is 30 times that. Rows are
-        then divided by a typical norm, which is chosen privately between ``data_norm`` and a thousandth of
-        it. With ``calibration=0`` they are divided by ``data_norm`` itself: it should then be small enough
-        to clip some rows, and "auto" is refused.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
+    clip_norm : float, default=1.0
+        Public length to which the gradient of each row is clipped. Step sizes follow it.
     calibration : float, default=0.03
-        Share of the budget (of ``mu^2``), at most 0.5, that is spent on the typical norm of the rows and on a
-        factor that scales the logits so that confidence matches accuracy. With 0 there is neither, and
-        networks are overconfident where labels are uncertain.
-    classes : array-like or None, default=None
-        All labels that can occur. None uses the labels in ``y``, which are *then assumed to be public*.
-    n_draws : int or "auto", default="auto"
-        Number of draws to keep; "auto" is 100.
+        Share of the budget, at most 0.5, for the typical length of rows and a factor of the logits that makes
+        confidence match accuracy. With 0 there is neither, and networks are overconfident.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables the guarantee compares: tables of the same public size that differ in the content of one
-        row, or tables that differ in the presence of one row.
-    public_size : int or None, default=None
-        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
-        private.
+        What is protected: the values of a row, with the number of rows public, or the presence of a row.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
-        of rows private; ``public_size`` may state roughly how many rows are used.
+        Public maximum of the rows of a person that a fit uses, chosen at random. It protects persons, the
+        ``groups`` of `fit`, whose number is public under "replace_one". By default rows are protected.
+    public_size : int or None, default=None
+        Public number of rows for plans, required with "add_or_remove_one", where the true one is private.
+        The guarantee covers rounding in tables up to ten times as large.
+    sampler : str or Sampler, default="sghmc"
+        Algorithm, by name ("sgld", "sghmc", "sgnht", "bbb") or as an object of `skdpbayes.samplers`. By
+        default underdamped Langevin dynamics.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep. By default 100.
     random_state : None, int, RandomState instance or Generator, default=None
-        None uses cryptographic randomness from the operating system. A known or repeated seed voids
-        the guarantee.
+        None takes the operating system's randomness: keep it for private rows. *A seed voids the guarantee*
+        if it is known or repeated.
     verbose : int, default=0
         Show progress if positive.
 
@@ -133,7 +128,7 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     data_norm_ : float
         Norm to which rows are clipped.
     row_norm_ : float
-        Norm by which rows are divided.
+        Typical length, by which rows are divided.
     spent_epsilon_, spent_delta_ : float
         Cost of the fit, as planned: at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
@@ -141,12 +136,12 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Nominal temperature of the draws: that of the added noise. Batches add to it. With "bbb", the weight
-        of the Kullback-Leibler term.
+        Temperature that the privacy noise gives the draws; random batches add to it. With "bbb" the weight of
+        the Kullback-Leibler term.
     released_ : Bunch
-        What was released besides the draws: ``row_norm``, as a fraction of ``data_norm_``, and
-        ``logit_scale``, which the weights of the last layer already include. With "bbb" ``variational_mean``
-        and ``variational_scale``, the mean and deviation of every weight.
+        What was released besides the draws: ``row_norm``, the typical length of rows over ``data_norm_``, and
+        ``logit_scale``, which the last layer's weights include. With "bbb" ``variational_mean`` and
+        ``variational_scale``, the mean and standard deviation of every weight.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
@@ -169,14 +164,13 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     Notes
     -----
     Steps are Poisson-subsampled Gaussian mechanisms on sums of clipped gradients [1]_, accounted for by
-    their privacy loss distribution. The chain [2]_ samples the posterior if steps are short and gradients
-    are seldom clipped. Under a private budget it does not: there are few steps, and at small budgets short
-    ones, so that the draws stay close together and their spread understates the uncertainty.
+    their privacy loss distribution. The chain [2]_ samples the posterior if steps are short and many, and
+    gradients are seldom clipped. Under a private budget there are few steps, so the draws stay close
+    together, and *their spread understates the uncertainty*.
 
-    Clipping makes networks overconfident, because unexpected labels have long gradients. Records that agree
-    with the network are therefore given less weight too, as far as the noise permits, and a scale of the
-    logits is chosen by the exponential mechanism so that confidence equals accuracy on average over the
-    table.
+    Clipping makes networks overconfident, because unexpected labels have long gradients. Rows that agree with
+    the network therefore have less weight, too, as far as the noise permits, and the exponential mechanism
+    chooses a factor of the logits with which confidence equals accuracy, on average over the table.
 
     References
     ----------

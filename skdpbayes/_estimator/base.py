@@ -178,7 +178,7 @@ class PrivatePosterior(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} has no model.")
 
     def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
-        """The plan of a fit, what it would do and cost, without any data.
+        """The plan of a fit, with its cost, from public numbers alone: print it before you fit.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class PrivatePosterior(BaseEstimator):
         Parameters
         ----------
         n_draws : int or None, default=None
-            Number of draws, chosen without replacement. None returns all of ``posterior_samples_``.
+            Number of draws. None returns all of ``posterior_samples_``.
         random_state : None, int, RandomState or Generator, default=None
             Randomness of the choice, or of new draws. It need not be kept private, because the draws are
             public.
@@ -275,13 +275,13 @@ class PrivatePosterior(BaseEstimator):
         Returns
         -------
         draws : ndarray of shape (n_draws, ...)
-            Rows of ``posterior_samples_``, in their order along the chain. With "bbb", "noise_aware" and
-            "clipped_residuals", under privacy, any number of new draws given what was released.
+            By default, under privacy, any number of new draws given what was released, and with "bbb". With
+            other samplers rows of ``posterior_samples_``, in their order along the chain.
 
         Raises
         ------
         ValueError
-            If there are fewer draws than requested.
+            If the sampler makes no new draws, and has kept fewer than requested.
         """
         return self._posterior.draw(n_draws, random_state)
 
@@ -293,7 +293,7 @@ class PrivatePosterior(BaseEstimator):
         Parameters
         ----------
         split : bool, default=True
-            Whether to present the halves of the chain as two chains. ArviZ's R-hat is nan otherwise. An odd
+            Whether to pass the halves of the draws as two chains, without which ArviZ's R-hat is nan. An odd
             draw at the beginning is left out. Fewer than 8 draws stay one chain.
 
         Returns

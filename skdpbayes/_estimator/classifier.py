@@ -339,7 +339,7 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
             yield Disclosure("labels", as_json(list(self.classes)), "declared")
 
     def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Plan:
-        """The plan of a fit, what it would do and cost, without any data.
+        """The plan of a fit, with its cost, from public numbers alone: print it before you fit.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
         n_features : int
             Number of columns.
         n_classes : int, default=2
-            Number of labels, on which time and intervals depend; ignored if ``classes`` is given.
+            Number of labels, ignored if ``classes`` is given. Time and intervals depend on it.
 
         Returns
         -------
@@ -397,8 +397,8 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Class probabilities, averaged over the draws (the posterior predictive).
 
-        Of two classes of a linear model, an expansion stands for the average where draws hardly differ. It is
-        within a hundredth of the Monte Carlo error of so many draws.
+        This spends no budget, and does not protect the rows of ``X``. For two classes of a linear model, a
+        series may replace the average: its error is below a hundredth of the Monte Carlo error.
 
         Parameters
         ----------
@@ -429,7 +429,7 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
         return self.classes_[np.argmax(log_proba, axis=1)]
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy on rows, without noise: if they are private, use `skdpbayes.metrics`.
+        """Accuracy, without noise: for private rows take `skdpbayes.metrics.dp_accuracy_score`.
 
         Parameters
         ----------

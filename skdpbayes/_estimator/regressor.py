@@ -213,16 +213,15 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
     ) -> np.ndarray:
         """Draw responses of new rows; this spends no budget and may be repeated.
 
-        Each draw is of one parameter's law: rows of the result have the uncertainty about the parameter in
-        common.
+        The responses in one row of the result come from the same posterior draw, and share its error.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         n_draws : int or None, default=None
-            None is the number of posterior draws; others choose among these, with replacement.
+            Number of posterior draws to use, chosen with replacement. None uses each one once.
         random_state : None, int, RandomState or Generator, default=None
-            It need not be kept private.
+            It need not be kept private, because the draws are public.
 
         Returns
         -------
@@ -285,7 +284,7 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
         return self._over_rows(X, ends, exposure)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the deviance that predictions explain, without noise: R^2 of a ridge, D^2 of counts.
+        """Share of the deviance that predictions explain, without noise: R^2 of numbers, D^2 of counts.
 
         If the rows are private, use `skdpbayes.metrics`.
 

@@ -100,8 +100,8 @@ class LinearPosterior(PrivatePosterior):
     ) -> FormulaPipeline:
         """A model of a formula, to be fitted to a data frame.
 
-        Requires the extra ``formulas``. Levels and bounds are public: they are part of the formula, and not
-        learnt from the rows. See `skdpbayes.preprocessing.FormulaEncoder` for what a formula may contain.
+        Requires the extra ``formulas``. Levels and bounds are public: they are part of the formula, and must
+        not come from the rows. See `skdpbayes.preprocessing.FormulaEncoder` for what a formula may contain.
 
         Parameters
         ----------
@@ -114,22 +114,22 @@ class LinearPosterior(PrivatePosterior):
             Public levels of columns that are named in the formula.
         **params
             Parameters of the estimator, such as ``epsilon``, and of the pipeline, such as ``strict``. By
-            default ``data_norm`` is the square root of
-            the number of terms, and no row is longer.
+            default ``data_norm`` is the square root of the number of terms, and no row is longer.
 
         Returns
         -------
         model : FormulaPipeline
-            Its ``fit`` takes a data frame with all columns, the response among them, its ``predict`` one
-            without the response. Its steps are ``formula`` and ``model``. In searches and scores of
-            scikit-learn, pass the response, too, as in ``fit(d, d["y"])``: its scorers get none otherwise.
+            Its ``fit`` takes a data frame with all columns and the response, its ``predict`` one without the
+            response. Its steps are ``formula`` and ``model``. In searches and scores of scikit-learn, pass
+            the response, too, as in ``fit(d, d["y"])``, because scorers need it.
 
         Raises
         ------
         ImportError
             If formulaic is not installed.
         ValueError, TypeError
-            If the formula is not understood, looks at other rows, or names a column that is not declared.
+            If the formula is not understood, has a transform that depends on other rows, or names a column
+            that is not declared.
 
         Examples
         --------
@@ -216,7 +216,8 @@ class LinearPosterior(PrivatePosterior):
         y : array-like of shape (n_samples,)
             Labels of a classifier, responses of a regressor.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, from 0 to ``max_sample_weight``; as private as the rows.
+            Weights of the rows, from 0 to ``max_sample_weight``; as private as the rows. A weight may depend
+            on its own row and on public numbers only.
         groups : array-like of shape (n_samples,), default=None
             The person each row belongs to; required with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
@@ -327,8 +328,7 @@ class LinearPosterior(PrivatePosterior):
             than two classes. The columns are ``mean``, ``sd``, the ends of the interval (named by their
             percentages), ``sd_without_privacy`` (an estimate from what was released), and
             ``share_of_privacy``, the share of the width that privacy adds. The last two are nan if the
-            sampler releases nothing that tells them: of the draws of a chain, which noise tempers, nobody
-            knows how wide they were without it. `coef_table` leaves them out.
+            release does not determine them, as with a chain. `coef_table` leaves them out.
 
         Raises
         ------
@@ -352,16 +352,16 @@ class LinearPosterior(PrivatePosterior):
         return with_notes(self._posterior.summary(level), self.interval_notes())
 
     def diagnostics(self) -> pd.DataFrame:
-        """Table of how well the draws of each coefficient are mixed: R-hat and effective sample sizes.
+        """Table of R-hat and the effective sample size of each coefficient: have the chains converged?
 
         Requires pandas. It spends no budget.
 
         Returns
         -------
         table : pandas.DataFrame
-            One row for each coefficient, indexed as in `summary`. ``r_hat`` is split R-hat, near 1 where
-            chains agree; ``effective_sample_size`` is how many independent draws the kept ones are worth. By
-            default fifty chains draw; a single chain is compared with itself, half by half.
+            One row for each coefficient, indexed as in `summary`. ``r_hat`` is split R-hat, near 1 if the
+            chains agree; ``effective_sample_size`` is the number of independent draws with the same
+            accuracy. By default there are fifty chains; of a single chain the halves are compared.
 
         Raises
         ------
@@ -382,7 +382,7 @@ class LinearPosterior(PrivatePosterior):
         return self._posterior.mixing()
 
     def coef_table(self, level: float = 0.9) -> pd.DataFrame:
-        """Table of the coefficients to publish: means, deviations, intervals, and how sure their signs are.
+        """Table of the coefficients to publish: means, deviations, intervals, and probabilities of signs.
 
         Requires pandas. It spends no budget.
 
@@ -426,18 +426,18 @@ class LinearPosterior(PrivatePosterior):
         return with_notes(self._posterior.statements(level), self.interval_notes())
 
     def interval_notes(self) -> tuple[str, ...]:
-        """Notes on intervals: whose they are where that is not obvious, and which hold under a condition.
+        """Conditions under which intervals cover, to be judged and published with a table of intervals.
 
-        Notes name columns of which noise hides how much they vary, and columns that others nearly repeat, say
-        where slopes are not those of the mean or errors are skewed, and where counts follow no law that was
-        tried. Most are conditions, of which nothing that was released tells whether they hold; what surely is
-        wrong is warned of by a fit. Tables of intervals print them, and have them in ``attrs["notes"]``. They
-        spend no budget.
+        Notes name columns whose variation noise hides, and columns that others nearly repeat. They say if
+        slopes are those of the centre of responses and not of the mean, if errors are skewed, and if counts
+        fit no distribution that was tried. The release does not show whether a condition holds: judge by what
+        you know of the columns. A fit warns of what is clearly wrong. Tables of intervals print the notes,
+        and have them in ``attrs["notes"]``. They spend no budget.
 
         Returns
         -------
         notes : tuple of str
-            Without privacy only that on columns that others nearly repeat, if there are such.
+            Without privacy at most the note on columns that others nearly repeat.
 
         Examples
         --------

@@ -30,69 +30,53 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under
-    differential privacy. The budget is fixed before the data are read. Predictions average over the draws;
-    with learnt prior scales they weigh them (see Notes).
+    differential privacy. The budget is fixed before the data are read. Predictions average over the draws,
+    with weights if prior scales are learnt (see Notes).
+
+    *Public* values are known without the private rows: never compute them from these. For more on each
+    parameter, see the page "Parameters in detail" of the documentation.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
-        privacy and samples the exact posterior.
+        Privacy budget, the most that a fit may spend; ``spent_epsilon_`` is what it spent. ``inf`` means no
+        privacy.
     delta : float or None, default=None
-        Slack of the guarantee, in [0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
-        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``. Only "dp_mh" and "dp_fast_mh"
-        support 0.
-    sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
-        uses "noise_aware", the posterior given the released statistics (without privacy, given the rows), for
-        up to 200 coefficients (of all classes but one). With more, or if an option of a chain is set, it
-        uses "sgfs" if the public sizes suggest that this is better, and "sghmc" otherwise. Other names are
-        "sgld", "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random walks
-        "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option, such as
-        ``sampler__temperature`` or ``sampler__n_steps`` of a chain, even if the sampler is given by name.
+        By how much the probability of an event may exceed ``exp(epsilon)`` times that on a neighbouring
+        table. By default ``min(1e-5, 1 / (10 n))``, with ``n`` the public number of rows.
     data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
-        which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
-        the rows' norms, or uses the default if there are too few rows.
-    prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. With None "noise_aware" learns one, with privacy from
-        what it releases, at no cost, and other samplers take ``2.5 / data_norm``: the logit of a row at the
-        norm bound then has prior deviation 2.5.
-    intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept. With None "noise_aware" learns it likewise, even if
-        ``prior_scale`` is given; other samplers take ``prior_scale``, or 1.25 without it.
+        Public length to which longer rows are clipped; noise is proportional to it. By default
+        ``sqrt(n_features)``, for columns within [-1, 1]. "auto" learns it for 2% of the budget.
+    classes : array-like or None, default=None
+        Public list of all labels that can occur. By default those in ``y``, *which then count as public*.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
+    prior_scale, intercept_prior_scale : float or None, default=None
+        Prior standard deviations of coefficients, as log odds per unit of a column, and of the intercept. By
+        default a fit learns both, at no cost.
     intercept_scaling : float or None, default=None
-        Size ``b`` of the constant column whose coefficient is the intercept, at most 1e60. It does not change
-        the posterior, but the norm bound becomes ``sqrt(data_norm^2 + b^2)``, and a chain's intercept moves
-        faster with a larger column. None gives all coordinates the same prior precision (``data_norm / 2`` by
-        default; at most ``data_norm`` with "auto" and "noise_aware").
-    classes : array-like or None, default=None
-        All labels that can occur. None uses the labels in ``y``, which are *then assumed to be public*.
+        Size of the constant column of the intercept, which does not change the posterior. By default chosen
+        to suit the prior.
     class_weight : dict or None, default=None
-        Public weights of the classes: the power to which the likelihood of their rows is raised. Classes that
-        are not named have weight 1. "balanced" is refused, because it counts private labels.
+        Public weights of labels, 1 for those not named. "balanced" is refused: it counts private labels.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
-        it.
-    n_draws : int or "auto", default="auto"
-        Number of draws to keep. "auto" is 400 with "noise_aware", 100 for a private chain, one or two
-        thousand without privacy, and 1 if only last iterates are released, where ``n_draws=K`` costs
-        ``sqrt(K)`` times as much.
+        Public maximum of ``sample_weight``. Larger weights are reduced to it; noise is proportional to it.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables the guarantee compares: tables of the same public size that differ in the content of one
-        row, or tables that differ in the presence of one row.
-    public_size : int or None, default=None
-        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
-        private. The guarantee covers rounding errors in tables of up to ten times that size.
+        What is protected: the values of a row, with the number of rows public, or the presence of a row.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
-        of rows private; ``public_size`` may state roughly how many rows are used.
+        Public maximum of the rows of a person that a fit uses, chosen at random. It protects persons, the
+        ``groups`` of `fit`, whose number is public under "replace_one". By default rows are protected.
+    public_size : int or None, default=None
+        Public number of rows for plans, required with "add_or_remove_one", where the true one is private.
+        The guarantee covers rounding in tables up to ten times as large.
+    sampler : str or Sampler, default="auto"
+        Algorithm, by name or as an object of `skdpbayes.samplers`. By default the posterior given noisy sums
+        for up to 200 coefficients, otherwise a Markov chain, whose intervals are not calibrated.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep. By default 400, 1,000 without privacy, or what suits the sampler.
     random_state : None, int, RandomState instance or Generator, default=None
-        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
-        guarantee.
+        None takes the operating system's randomness: keep it for private rows. *A seed voids the guarantee*
+        if it is known or repeated.
     verbose : int, default=0
         Show progress if positive.
 
@@ -105,8 +89,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     posterior_samples_ : ndarray of shape (n_draws, 1 or n_classes, n_features + fit_intercept)
         The draws, the intercept last.
     importance_weights_ : ndarray of shape (n_draws,), or None
-        Weights of the draws in predictions, which add up to one; None where all count alike. They follow
-        ``posterior_samples_`` when these are set.
+        Weights of the draws in predictions, which add up to one; None if all are equal. They are computed
+        anew if you set ``posterior_samples_``.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     data_norm_ : float
@@ -118,33 +102,16 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Temperature of the draws: they follow the posterior with the likelihood to the power of its inverse.
-        With "noise_aware" it is 1.
+        Temperature of the draws, by default 1. They follow the posterior whose likelihood is raised to the
+        power of ``1 / temperature_``.
     released_ : Bunch
-        What the sampler released besides the draws. By default:
-
-        - ``second_moment``, of shape (n_features + 1, n_features + 1): the noisy sum of ``z z^T`` over
-          clipped rows ``z``, each extended by a constant (half of ``data_norm`` without an intercept);
-        - ``share_of_a_direction`` and ``share_of_norm``, float: lower bounds on the largest eigenvalue and
-          the trace of that sum without noise, over the largest possible trace;
-        - ``hidden_columns`` and ``hidden_or_rare_columns``, arrays of indices: columns that vary less than
-          the noise can show, and those that are such or are indicators of rare events; ``unseen_columns``,
-          of which noise hides whether they do, and ``unseen_deviation``, that of the least that would be
-          seen;
-        - ``repeated_columns``, array of indices: columns, but for indicators, that others nearly repeat, so
-          that their single coefficients follow the prior;
-        - with an intercept ``rarest_class``: the 5%, 50% and 95% quantiles of the share of the rarest class,
-          records being weighted as in the fit;
-        - ``posterior``, from which draws are made, and ``coordinate_scale``, the factors of its coordinates;
-        - ``r_hat`` and ``effective_sample_size``, of shape (n_parameters,), in the order of a draw: split
-          R-hat of the fifty chains that drew, and how many independent draws those kept are worth.
-
-        Without privacy these are ``repeated_columns``, ``coordinate_scale``, ``r_hat`` and
-        ``effective_sample_size``. With "sgfs" ``second_moment`` and, where there is an intercept, both
-        shares.
-        With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every
-        coefficient, of shape (1 or n_classes, n_features + fit_intercept). With random walks
-        ``acceptance_rate`` and ``n_iter``, the number of proposals.
+        What was released besides the draws; "Parameters in detail" says what each entry is. By default
+        ``second_moment``, ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``,
+        ``hidden_or_rare_columns``, ``unseen_columns``, ``unseen_deviation``, ``repeated_columns``,
+        ``rarest_class`` (with an intercept), ``posterior``, ``coordinate_scale``, ``r_hat`` and
+        ``effective_sample_size``. Without privacy ``repeated_columns`` and the last three. With "sgfs" the
+        first seven (without an intercept the first), with "bbb" ``variational_mean`` and
+        ``variational_scale``, with random walks ``acceptance_rate`` and ``n_iter``.
     n_iter_ : int
         Number of updates, including those that drew the start.
     n_features_in_ : int
@@ -158,8 +125,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings, if draws without privacy have a small effective sample size, if coefficients
-        are improbably far from 0 under the prior, or if columns are probably not scaled.
+        If the plan has warnings, or if intervals may not cover: draws without privacy have a small effective
+        sample size, coefficients are improbably far from 0 under the prior, or columns are not scaled.
 
     See Also
     --------
@@ -174,9 +141,9 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     paths are accounted for by composition, a last iterate by shifted interpolation [2]_, which requires a
     log-concave likelihood but not convergence. The documentation's theory has the proofs.
 
-    Where "noise_aware" learns the coefficients' prior scale, the law of that scale has to be wide for
-    intervals to cover large effects. In predictions, for which large effects are the exception, draws have
-    weights, as under a narrower law. They cost nothing, and intervals, means and new draws do not use them.
+    By default the prior scale of the coefficients is learnt. The prior of that scale is wide, so that
+    intervals cover large effects. Large effects are rare, so predictions weigh the draws as a narrower prior
+    would. The weights cost nothing; intervals, means and new draws do not use them.
 
     A scaler, imputer or encoder that is fitted on the same private rows is a leak that this class cannot
     detect.

@@ -54,53 +54,50 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     logarithmic link, under differential privacy. The budget is fixed before the data are read. Predictions
     average over the draws.
 
+    *Public* values are known without the private rows: never compute them from these. For more on each
+    parameter, see the page "Parameters in detail" of the documentation.
+
     Parameters
     ----------
     max_count : float or "auto", default="auto"
-        Public number to which larger counts are reduced. Chains have noise that grows with it. "auto" spends
-        2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes about four times that if
-        there are many rows, more if the quantile is lower because there are few, and at least 6; half of
-        that for chains.
+        Public number to which larger counts are reduced. By default a fit learns one that few counts exceed,
+        for 2% of the budget.
     epsilon : float, default=1.0
-        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
-        privacy and samples the exact posterior.
+        Privacy budget, the most that a fit may spend; ``spent_epsilon_`` is what it spent. ``inf`` means no
+        privacy.
     delta : float or None, default=None
-        Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
-    sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults;
-        ``sampler__name`` sets an option. "auto" is "clipped_residuals", whose intervals are calibrated, for
-        up to 200 coefficients, and otherwise a chain.
+        By how much the probability of an event may exceed ``exp(epsilon)`` times that on a neighbouring
+        table. By default ``min(1e-5, 1 / (10 n))``, with ``n`` the public number of rows.
     data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
-        unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
-    prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. None is ``2.5 / data_norm``, which is taken as the usual
-        size, and learnt; chains take it as it is.
-    intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. None is
-        ``prior_scale`` or, without it, half of ``log(1 + max_count)``, but at least 1.25, around which it is
-        learnt, but by chains. Choose a unit of exposure in which rates are of the order
-        of 1, or set it.
+        Public length to which longer rows are clipped; noise is proportional to it. By default
+        ``sqrt(n_features)``, for columns within [-1, 1]. "auto" learns it for 2% of the budget.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
+    prior_scale, intercept_prior_scale : float or None, default=None
+        Prior standard deviations of coefficients, as log rates per unit of a column, and of the intercept,
+        whose prior has its centre at a rate of 1 per unit of exposure. By default a fit learns both, at no
+        cost.
     intercept_scaling : float or None, default=None
-        As for `DPBayesianLogisticRegression`.
+        Size of the constant column of the intercept, which does not change the posterior. By default chosen
+        to suit the prior.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
-        it.
-    n_draws : int or "auto", default="auto"
-        Number of draws to keep.
+        Public maximum of ``sample_weight``. Larger weights are reduced to it; noise is proportional to it.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables the guarantee compares: tables of the same public size that differ in the content of one
-        row, or tables that differ in the presence of one row.
-    public_size : int or None, default=None
-        Under "add_or_remove_one", the public number that plans use as the size of the table.
+        What is protected: the values of a row, with the number of rows public, or the presence of a row.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random.
+        Public maximum of the rows of a person that a fit uses, chosen at random. It protects persons, the
+        ``groups`` of `fit`, whose number is public under "replace_one". By default rows are protected.
+    public_size : int or None, default=None
+        Public number of rows for plans, required with "add_or_remove_one", where the true one is private.
+        The guarantee covers rounding in tables up to ten times as large.
+    sampler : str or Sampler, default="auto"
+        Algorithm, by name or as an object of `skdpbayes.samplers`. By default the posterior given noisy sums
+        for up to 200 coefficients, otherwise a Markov chain, whose intervals are not calibrated.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep. By default 400, 1,000 without privacy, or what suits the sampler.
     random_state : None, int, RandomState instance or Generator, default=None
-        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
-        guarantee.
+        None takes the operating system's randomness: keep it for private rows. *A seed voids the guarantee*
+        if it is known or repeated.
     verbose : int, default=0
         Show progress if positive.
 
@@ -113,11 +110,11 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     posterior_samples_ : ndarray of shape (n_draws, 1, n_features + fit_intercept)
         The draws, the intercept last.
     dispersion_ : float
-        Variance of a count over its mean, as learnt from what is released; 1 where a chain draws.
+        Variance of counts over their mean, learnt at no cost; 1 with a chain and without privacy.
     max_count_ : float
-        The largest count that was told apart.
+        The largest count, as given or learnt: larger ones were reduced to it.
     target_bounds_ : tuple of (float, float)
-        0 and that count.
+        0 and ``max_count_``.
     data_norm_ : float
         Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
@@ -127,25 +124,12 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Temperature of the draws.
+        Temperature of the draws, by default 1; see `DPBayesianLogisticRegression`.
     released_ : Bunch
-        What the sampler released besides the draws. With "sgfs" ``second_moment``, ``share_of_a_direction``,
-        ``share_of_norm``, ``hidden_columns``, ``hidden_or_rare_columns``, ``unseen_columns`` and
-        ``unseen_deviation``, as for `DPBayesianLogisticRegression`. With privacy and "clipped_residuals"
-        also:
-
-        - ``repeated_columns``, ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size``,
-          as there;
-        - ``law``, `skdpbayes.models.families.poisson.CountLaw`: how counts vary around their means;
-        - ``law_discrepancy``, float: deviations by which the histogram of counts is off on average (root mean
-          square) under the likeliest law; about 1 where counts follow it;
-        - ``unexplained_large_counts``, float: by how much more there is of large counts than under that law,
-          beyond what noise explains, over the mean of counts;
-        - ``hidden_share_of_large``, float: the share of rows with ten times the rate of others that may be
-          there unseen;
-        - ``dispersion``, float: the variance of counts over their mean, on average;
-        - ``share_of_largest``, float: a lower bound on the share of counts at ``max_count``;
-        - with exposures ``typical_exposure``, float.
+        What was released besides the draws; "Parameters in detail" says what each entry is. By default that
+        of `DPBayesianLogisticRegression`, without ``rarest_class``, and ``law``, ``law_discrepancy``,
+        ``unexplained_large_counts``, ``hidden_share_of_large``, ``dispersion``, ``share_of_largest`` and,
+        with exposures, ``typical_exposure``.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
@@ -156,20 +140,19 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     See Also
     --------
     DPBayesianLogisticRegression : For classes.
-    skdpbayes.models.Poisson : The law, with its bounds.
+    skdpbayes.models.Poisson : The distribution of counts, with its bounds.
 
     Notes
     -----
-    Counts need not follow Poisson's law: how they vary around their means is learnt, and intervals of
-    coefficients are those of quasi-Poisson regression. Those of new counts have the law that was learnt.
+    Counts need not be Poisson: by default a fit learns how they vary around their means. Intervals of
+    coefficients are those of quasi-Poisson regression, and intervals of new counts have the learnt
+    distribution.
 
-    A chain clips residuals to ``max_count``: only those of means that are larger than the count by more than
-    that are. Its posterior is that of Poisson regression wherever means are at most ``max_count``.
+    A chain clips residuals to ``max_count``. This changes its posterior only if means exceed ``max_count``.
 
-    Whatever predicts or draws counts takes the mean of a draw, at an exposure of 1, to be at most
-    ``3 * max_count_``: larger ones are noise. If a fit was given exposures, this holds at the exposure that
-    half of the rows exceed, as "clipped_residuals" has learnt it; a chain has not, and limits nothing.
-    Coefficients are not limited.
+    Predictions and draws of counts cut the mean of each draw, at an exposure of 1, at ``3 * max_count_``:
+    larger means are noise. After a fit with exposures they cut it at the median exposure, which is learnt;
+    with a chain or without privacy it is not, and nothing is cut. Coefficients are not cut.
 
     Examples
     --------
@@ -281,8 +264,8 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
             As for `DPBayesianLogisticRegression.fit`; ``y`` holds counts: whole numbers, none
             negative.
         exposure : array-like of shape (n_samples,) or (n_samples, 1), default=None
-            How long, or how many, each row was exposed: its expected count is proportional to it. Positive,
-            and as private as the rows; None is 1. Counts stay counts: do not divide them by it.
+            Time, or number of units, in which the count of a row was observed: its expected count is
+            proportional to it. Positive, and as private as the rows; None is 1. Do not divide counts by it.
 
         Returns
         -------
@@ -308,14 +291,14 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
         """Expected counts, averaged over the draws (the posterior predictive mean).
 
-        The mean of no draw is taken to be above three times ``max_count_``: see Notes of the class.
+        Means of draws are cut at three times ``max_count_``: see Notes of the class.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows longer than ``data_norm`` are clipped, as in `fit`.
         exposure : array-like of shape (n_samples,), default=None
-            None is 1: rates.
+            Exposures of these rows, positive; None is 1, for rates.
 
         Returns
         -------
@@ -342,7 +325,7 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         X, n_draws, random_state
             As for `DPBayesianRidge.posterior_predictive`.
         exposure : array-like of shape (n_samples,), default=None
-            Of the new rows, positive; None is 1.
+            Exposures of the new rows, positive; None is 1.
 
         Returns
         -------
@@ -365,7 +348,7 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         X, level
             As for `DPBayesianRidge.prediction_interval`.
         exposure : array-like of shape (n_samples,), default=None
-            Of the new rows, positive; None is 1.
+            Exposures of the new rows, positive; None is 1.
 
         Returns
         -------

@@ -52,60 +52,57 @@ def _spacing(quantile):
 class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     """Differentially private Bayesian linear regression.
 
-    A fit releases draws from the posterior of a linear model with normal noise, whose deviation and prior
-    scale are learnt, under differential privacy. The budget is fixed before the data are read.
+    A fit releases draws from the posterior of a linear model with normal errors under differential privacy.
+    It learns the standard deviation of the errors and the prior scale. The budget is fixed before the data
+    are read.
+
+    *Public* values are known without the private rows: never compute them from these. For more on each
+    parameter, see the page "Parameters in detail" of the documentation.
 
     Parameters
     ----------
     target_bounds : (float, float) or "auto", default="auto"
-        Public bounds of the responses, the lower first; those outside are moved to the nearer bound. "auto"
-        spends 4% of the budget (of ``mu^2``) on a low and a high quantile of the responses, and takes bounds
-        that are four deviations of a normal law with these quantiles from their middle. Bounds that are far
-        too wide cost little if rows are enough. Without an intercept they are made symmetric.
+        Public bounds of responses, the lower first; others are moved to the nearer bound. By default a fit
+        learns wide ones, for 4% of the budget.
     epsilon : float, default=1.0
-        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
-        privacy and samples the exact posterior.
+        Privacy budget, the most that a fit may spend; ``spent_epsilon_`` is what it spent. ``inf`` means no
+        privacy.
     delta : float or None, default=None
-        Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
-    sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
-        is `ClippedResiduals`, the posterior given released statistics, for up to 200 coefficients, and
-        without privacy `Gibbs`; both learn the noise. Others are chains on records, or one draw of the
-        posterior, and take it as given, by ``noise_scale``.
-    noise_scale : float or None, default=None
-        Standard deviation of the errors, a public number in the unit of ``y``. None learns it, which only
-        some samplers do. If it is given, chains clip residuals to four times as much, or to the distance of
-        the bounds if that is less: a Huberised likelihood, which bounds what a record moves.
+        By how much the probability of an event may exceed ``exp(epsilon)`` times that on a neighbouring
+        table. By default ``min(1e-5, 1 / (10 n))``, with ``n`` the public number of rows.
     data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
-        unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
-    prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients. None learns it, at no cost; "clipped_residuals" then
-        expects columns to explain no more than responses can vary by within their bounds.
-    intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept around the middle of the bounds. With None
-        "clipped_residuals" learns it, around ``prior_scale`` or, without it, half the distance of the
-        bounds, and "gibbs" takes these.
+        Public length to which longer rows are clipped; noise is proportional to it. By default
+        ``sqrt(n_features)``, for columns within [-1, 1]. "auto" learns it for 2% of the budget.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
+    prior_scale, intercept_prior_scale : float or None, default=None
+        Prior standard deviations of coefficients, in units of ``y`` per unit of a column, and of the
+        intercept around the middle of the bounds. By default a fit learns both, at no cost.
     intercept_scaling : float or None, default=None
-        As for `DPBayesianLogisticRegression`.
+        Size of the constant column of the intercept, which does not change the posterior. By default chosen
+        to suit the prior.
+    noise_scale : float or None, default=None
+        Public standard deviation of errors, in units of ``y``. By default learnt, for up to 200 coefficients;
+        required with more.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
-        it.
-    n_draws : int or "auto", default="auto"
-        Number of draws to keep.
+        Public maximum of ``sample_weight``. Larger weights are reduced to it; noise is proportional to it.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables the guarantee compares: tables of the same public size that differ in the content of one
-        row, or tables that differ in the presence of one row.
-    public_size : int or None, default=None
-        Under "add_or_remove_one", the public number that plans use as the size of the table.
+        What is protected: the values of a row, with the number of rows public, or the presence of a row.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random.
+        Public maximum of the rows of a person that a fit uses, chosen at random. It protects persons, the
+        ``groups`` of `fit`, whose number is public under "replace_one". By default rows are protected.
+    public_size : int or None, default=None
+        Public number of rows for plans, required with "add_or_remove_one", where the true one is private.
+        The guarantee covers rounding in tables up to ten times as large.
+    sampler : str or Sampler, default="auto"
+        Algorithm, by name or as an object of `skdpbayes.samplers`. By default the posterior given noisy sums
+        for up to 200 coefficients, otherwise a Markov chain, which needs ``noise_scale`` and whose intervals
+        are not calibrated.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep. By default 400, 1,000 without privacy, or what suits the sampler.
     random_state : None, int, RandomState instance or Generator, default=None
-        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
-        guarantee.
+        None takes the operating system's randomness: keep it for private rows. *A seed voids the guarantee*
+        if it is known or repeated.
     verbose : int, default=0
         Show progress if positive.
 
@@ -118,16 +115,16 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     sigma_ : ndarray of shape (n_features, n_features)
         Posterior covariance of the coefficients.
     alpha_ : float
-        Precision of the noise, one over the square of the median of ``noise_samples_``.
+        Precision of the errors: one over the square of the median of ``noise_samples_``.
     lambda_ : float
-        Posterior mean of the precision of the coefficients' prior, or that of ``prior_scale``. Where a
-        sampler does not release it, it is that given the draws of the coefficients.
+        Precision of the coefficients' prior: its posterior mean, or ``prior_scale ** -2``. If the sampler
+        does not release it, an estimate from the draws of the coefficients.
     posterior_samples_ : ndarray of shape (n_draws, 1, n_features + fit_intercept)
         The draws, the intercept last.
     noise_samples_ : ndarray of shape (n_draws,)
-        Deviations of the noise that belong to them.
+        Standard deviation of the errors in each draw.
     target_bounds_ : tuple of (float, float)
-        The bounds of responses that were used.
+        The bounds of responses, as given or learnt.
     data_norm_ : float
         Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
@@ -137,26 +134,13 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Temperature of the draws, which is 1.
+        Temperature of the draws, by default 1; see `DPBayesianLogisticRegression`.
     released_ : Bunch
-        What the sampler released besides the draws. By default:
-
-        - ``second_moment``, ``share_of_a_direction``, ``share_of_norm``, ``hidden_columns``,
-          ``hidden_or_rare_columns``, ``unseen_columns``, ``unseen_deviation``, ``repeated_columns``,
-          ``posterior``, ``coordinate_scale``, ``r_hat`` and ``effective_sample_size`` as for
-          `DPBayesianLogisticRegression`;
-        - ``noise_deviations``, of shape (n_draws,): draws of the errors' deviation;
-        - ``chi2_per_dof``, float, and ``chi2_dof``, int: chi-squared of the releases at the mode, per degree
-          of freedom, and the number of these; far above 1 where releases contradict each other otherwise
-          than by a skew of errors that draws have;
-        - ``hidden_directions``, float: the noise of the second moment over its median eigenvalue;
-        - with an intercept ``asymmetry``, if it is known: the mean of residuals beyond that of symmetric
-          errors, its deviation, and the errors' deviation;
-        - with it ``error_skewness``, float in [-1.5, 1.5]: the skewness of errors, that of new responses in
-          predictions; 0 unless the odds of a skew are ten or more;
-        - with it ``noise_of_skewed_slopes``, float: the deviation of the noise on what skewed errors change
-          of slopes, over that of errors, in coordinates in which rows have a second moment of one; inf if
-          slopes are those of a centre.
+        What was released besides the draws; "Parameters in detail" says what each entry is. By default that
+        of `DPBayesianLogisticRegression`, without ``rarest_class``, and ``noise_deviations``,
+        ``chi2_per_dof``, ``chi2_dof`` and ``hidden_directions``; with an intercept and enough rows also
+        ``asymmetry``, ``error_skewness`` and ``noise_of_skewed_slopes``. Without
+        privacy ``repeated_columns``, ``noise_deviations`` and ``prior_scale``.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
@@ -167,7 +151,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     See Also
     --------
     DPBayesianPoissonRegressor : For counts.
-    skdpbayes.models.Normal : The law, with its bounds.
+    skdpbayes.models.Normal : The distribution of responses, with its bounds.
 
     Examples
     --------
@@ -371,13 +355,11 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
 
-        No end is beyond public ``target_bounds``; draws of `posterior_predictive` may be, so that their mean
-        is that of `predict`. All rows have errors of one law: normal ones or, where a fit asks for their mean
-        (under privacy and with an intercept, if rows are enough) and it surely differs from their centre, a
-        shifted lognormal law, with a tail on the side of the mean and a skewness of at most 1.5. Where errors
-        grow with a column, intervals are too wide where these are small, and too short where they are large:
-        of 90% intervals, 82% held new responses on average, and 64% where errors were largest (5,000 rows,
-        epsilon 1).
+        Errors have one distribution in all rows. If they grow with a column, intervals are too wide for rows
+        with small errors, and far too short for rows with large ones. The distribution is normal or, if a
+        private fit finds errors skewed (with an intercept and enough rows), a shifted lognormal one with a
+        skewness of at most 1.5. Intervals are cut at public ``target_bounds``; draws of
+        `posterior_predictive` are not, so that their mean is that of `predict`.
 
         Parameters
         ----------
@@ -406,8 +388,8 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows longer than ``data_norm`` are clipped, as in `fit`.
         return_std : bool, default=False
-            Whether to return the deviation of new responses as well: that of the noise, which is the same for
-            all rows, and of what is not known of the mean.
+            Whether to return the standard deviation of new responses as well. It includes the error, which
+            has the same standard deviation in all rows, and the uncertainty about the mean.
 
         Returns
         -------

@@ -262,7 +262,7 @@ class Diagnostics(Mapping[str, Any]):
     share_of_largest : float
         A lower bound on the share of counts that equal the largest one.
     typical_exposure : float
-        Mean exposure of rows, if these have any.
+        Median exposure of rows, with noise, if they have exposures.
     acceptance_rate : float
         Share of a random walk's proposals that were accepted.
     n_iter : int
