@@ -146,7 +146,7 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
     -----
     Counts need not be Poisson: by default a fit learns how they vary around their means. Intervals of
     coefficients are those of quasi-Poisson regression, and intervals of new counts have the learnt
-    distribution.
+    distribution. Without privacy counts are Poisson.
 
     A chain clips residuals to ``max_count``. This changes its posterior only if means exceed ``max_count``.
 
