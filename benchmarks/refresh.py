@@ -2,6 +2,7 @@
 
     python -m benchmarks.refresh [--only coverage.csv ...] [--adult adult.csv] [--mnist mnist.npz]
     python -m benchmarks.refresh --check
+    python -m benchmarks.refresh --carry-over COMMIT
 
 Figures of the pages on benchmarks and of README.md are read from files in ``docs/results``. `TASKS` has the
 command that writes each. `measured.json`, beside them, says of each file by which code, when and in how many
@@ -16,6 +17,9 @@ libraries' fits do not depend on this package, and are kept in ``--work``.
 tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
 README.md stands before a comment that names file, lines and cell as that role does, and is written from it
 after a measurement.
+
+``--carry-over`` is for changes of messages and the like: what was measured with the code of a commit counts
+as of the present code if `benchmarks.fingerprint` has the same hashes with both. Times do not.
 """
 
 import argparse
@@ -194,22 +198,27 @@ TASKS = (
 )
 
 
-def code_hash(modules):
+def code_hash(modules, root=ROOT):
     """Return a hash of the package's code and of modules of `benchmarks`."""
-    folder = ROOT / "benchmarks"
-    package = ROOT / "skdpbayes"
+    package = root / "skdpbayes"
     paths = [
         path
         for path in sorted(package.rglob("*.py"))
         if path.relative_to(package).parts[0] not in UNMEASURED
     ]
-    for name in modules:
-        path = folder / name.replace(".", "/")
-        paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
     digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(ROOT)} {_code_at(path)}".encode())
+    for path in paths + paths_of(modules, root):
+        digest.update(f"{path.relative_to(root)} {_code_at(path)}".encode())
     return digest.hexdigest()[:16]
+
+
+def paths_of(modules, root):
+    """Return the files of modules of `benchmarks`."""
+    paths = []
+    for name in modules:
+        path = root / "benchmarks" / name.replace(".", "/")
+        paths += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    return paths
 
 
 @cache
@@ -279,6 +288,42 @@ def refresh(tasks, places):
     return failed
 
 
+def carry_over(commit):
+    """Count what a commit's code measured as of the present code, if fits are the same; return whether."""
+    with tempfile.TemporaryDirectory() as folder:
+        old = Path(folder)
+        tree = subprocess.run(
+            ["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True
+        )
+        subprocess.run(["tar", "-x", "-C", folder], input=tree.stdout, check=True)
+        fingerprint = "benchmarks/fingerprint.py"
+        (old / fingerprint).write_text((ROOT / fingerprint).read_text())
+        if _hashes(old) != _hashes(ROOT):
+            return False
+        record = load_record()
+        for task in TASKS:
+            before, after = (
+                [_code_at(path) for path in paths_of(task.modules, root) if path.exists()]
+                for root in (old, ROOT)
+            )
+            if task.is_alone or before != after:
+                continue
+            for name in task.files.split():
+                if record.get(name, {}).get("code") == code_hash(task.modules, old):
+                    record[name] |= {"code": code_hash(task.modules), "measured with": commit}
+    RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    return True
+
+
+def _hashes(root):
+    """Return what `benchmarks.fingerprint` prints with the code of a folder."""
+    command = [sys.executable, "-m", "benchmarks.fingerprint"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, check=True
+    ).stdout
+
+
 # A page's own figure: a number with decimals, or a percentage, outside of literals, directives and roles.
 FIGURE = re.compile(r"(?<![\w.-])(?:\d+\.\d+|\d+%)(?!\w|\.\d)")
 # What is no figure but a setting: budgets, levels of intervals, and splits of tables.
@@ -338,7 +383,12 @@ def main():
     parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
     parser.add_argument("--work", type=Path, default=default_cache() / "fits", help="what is kept")
     parser.add_argument("--check", action="store_true", help="measure nothing")
+    parser.add_argument("--carry-over", metavar="COMMIT", help="if its fits are the same")
     arguments = parser.parse_args()
+    if arguments.carry_over:
+        is_same = carry_over(arguments.carry_over)
+        print("Fits are the same." if is_same else "Fits differ: measure again.")
+        return not is_same
     if arguments.check:
         found = complaints()
         print("\n".join(found) or "Every figure is of this code.")

@@ -87,3 +87,28 @@ def test_every_file_of_results_has_a_task():
     known = {VERDICTS}.union(*(task.files.split() for task in refresh.TASKS))
     assert {path.name for path in refresh.FOLDER.glob("*.csv")} == known
     assert json.loads(refresh.RECORD.read_text()).keys() <= known
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_files_are_carried_over_only_if_fits_are_the_same(folder, monkeypatch, is_same):
+    """So are those alone that the old code measured, with modules that have not changed, and no times."""
+    tasks = [refresh.Task(f"{name}.csv", "regression.tables") for name in ("now", "older", "time")]
+    tasks[2] = tasks[2]._replace(is_alone=True)
+    tasks.append(refresh.Task("module.csv", "metropolis"))
+    monkeypatch.setattr(refresh, "TASKS", tasks)
+    monkeypatch.setattr(refresh, "code_hash", lambda modules, root="new": f"{root == 'new'}")
+    monkeypatch.setattr(
+        refresh,
+        "_code_at",
+        lambda path: f"{path.is_relative_to(refresh.ROOT)}" * ("metropolis" in f"{path}"),
+    )
+    monkeypatch.setattr(
+        refresh, "_hashes", lambda root: b"same" if is_same or root == refresh.ROOT else b"other"
+    )
+    before = {
+        task.files: {"code": "elder" if task.files == "older.csv" else "False"} for task in tasks
+    }
+    (folder / "measured.json").write_text(json.dumps(before))
+    assert refresh.carry_over("HEAD") == is_same
+    carried = {"code": "True", "measured with": "HEAD"}
+    assert refresh.load_record() == (before | {"now.csv": carried} if is_same else before)

@@ -153,7 +153,7 @@ def search_phases(model, n_samples, budget):
 
 # Scales of a record's statistics in a component's own coordinates, from public sizes alone.
 #
-#     (c_0 r, c_1 r z, c_2 r (z z^T - I)),    norm B
+#     (c_0 r, c_1 r z, c_2 r z z^T),    norm B
 
 
 class Scales(NamedTuple):
