@@ -89,6 +89,7 @@ def test_every_file_of_results_has_a_task():
     assert json.loads(refresh.RECORD.read_text()).keys() <= known
 
 
+@pytest.mark.skipif(not (refresh.ROOT / ".git").exists(), reason="of commits")
 @pytest.mark.parametrize("is_same", [True, False])
 def test_files_are_carried_over_only_if_fits_are_the_same(folder, monkeypatch, is_same):
     """So are those alone that the old code measured, with modules that have not changed, and no times."""
