@@ -7,19 +7,23 @@ mean of theirs. Errors of validation come before the charge, and quote no cell.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from decimal import Decimal
 from numbers import Integral, Real
+from types import SimpleNamespace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from .._arguments import Interval
+from .._data.collections import refuse_other_order
 from .._data.columns import (
     column_cells,
     column_of,
     column_precision,
     in_precision,
     refuse_other_types,
+    refuse_rounded_labels,
 )
 from .._data.partitions import in_memory
 from .._data.privacy_units import count_persons, number_persons
@@ -140,10 +144,14 @@ def dp_describe(
     layout = make_layout(names, bounds, categories, by, bins, neighboring_relation)
     listed: dict = {block.name: block.levels or None for block in layout.blocks}
     listed[by] = layout.levels or None
-    refuse_other_types([listed.get(name) for name in names], table, "categories")
+    types = _types(table)
+    refuse_other_types([listed.get(name) for name in names], types, "categories")
     *columns, groups = in_memory(*(_column(table, name) for name in names), groups)
+    first = {f"column {names[0]!r}": columns[0]}
     columns = dict(zip(names, columns, strict=True))
-    codes = _codes(layout, table, columns)
+    for name, column in columns.items():
+        refuse_other_order(f"column {name!r}", column, **first)
+    codes = _codes(layout, types, columns)
     n_rows, *others = {len(code) for code in codes.values()}
     if others:
         raise ValueError("columns of the table must have the same number of rows.")
@@ -151,7 +159,7 @@ def dp_describe(
         raise ValueError("the table has no rows: there is nothing to describe.")
     persons = None
     if groups is not None:
-        persons = number_persons(groups, n_rows, table=columns[names[0]])
+        persons = number_persons(groups, n_rows, **first)
     size = n_rows if persons is None else count_persons(persons)
     if size > MOST_DESCRIBED_ROWS:
         raise ValueError(f"the table has more than {MOST_DESCRIBED_ROWS:,} rows.")
@@ -252,7 +260,15 @@ def _column(table, name):
     return table[:, name]
 
 
-def _codes(layout, table, columns):
+def _types(table):
+    """An object that has the types of columns, as data frames do, and a dict does not."""
+    if not isinstance(table, Mapping):
+        return table
+    dtypes = [getattr(column, "dtype", None) for column in table.values()]
+    return SimpleNamespace(columns=list(table), dtypes=dtypes)
+
+
+def _codes(layout, types, columns):
     """Numbers in [-1, 1], nan where they are missing, and places of levels, by column."""
     names = list(columns)
     codes = {}
@@ -261,10 +277,10 @@ def _codes(layout, table, columns):
         if block.bounds is not None:
             codes[block.name] = scaled(_numbers(column, block.name), block.bounds)
         else:
-            precision = column_precision(table, names.index(block.name))
+            precision = column_precision(types, names.index(block.name))
             codes[block.name] = _places(column, block.name, block.levels, precision)
     if layout.by is not None:
-        precision = column_precision(table, names.index(layout.by))
+        precision = column_precision(types, names.index(layout.by))
         codes[layout.by] = _places(columns[layout.by], layout.by, layout.levels, precision)
     return codes
 
@@ -282,14 +298,23 @@ def _numbers(column, name):
     )
     values = column_of(column, f"column {name!r}")
     if values.dtype == object:
-        missing = np.array([_is_missing(cell) for cell in values], dtype=bool)
-        values = np.where(missing, np.nan, values)
-    return sanitize_errors(doubles, values, on_error=reraise_if_safe(text))
+        # Others might be turned into numbers with a warning, such as complex ones.
+        held = [isinstance(cell, Real | np.bool_ | Decimal) or _is_missing(cell) for cell in values]
+        if not all(held):
+            raise ValueError(text)
+    return sanitize_errors(_doubles, values, on_error=reraise_if_safe(text))
+
+
+def _doubles(values):
+    if values.dtype == object:
+        values = np.where([_is_missing(cell) for cell in values], np.nan, values)
+    return doubles(values)
 
 
 def _places(column, name, levels, precision):
     """The place of every cell's level in a list; the place after it is of others, and the next of missing."""
-    column_of(column, f"column {name!r}")
+    values = column_of(column, f"column {name!r}")
+    refuse_rounded_labels(np.asarray(levels), values, f"column {name!r}")
     place = {in_precision(level, precision): k for k, level in enumerate(levels)}
     n_levels = len(levels)
 
@@ -300,7 +325,9 @@ def _places(column, name, levels, precision):
             return n_levels
         return n_levels + _is_missing(cell) if listed is None else listed
 
-    cells = column_cells(column)
+    cells = column_cells(
+        column if hasattr(column, "to_pylist") or hasattr(column, "to_list") else values
+    )
     on_error = reraise_if_safe(f"column {name!r} must hold labels, which can be compared.")
     places = sanitize_errors(list, map(of_cell, cells), on_error=on_error)
     return np.array(places, dtype=np.int64)

@@ -23,19 +23,19 @@ import numpy as np
 from scipy.stats import norm, t
 
 from ..privacy.cost import PrivacyCost
-from ._plan import MOST_NOISE_SHARE, ColumnCells, DescriptionPlan, TableLayout
+from ._plan import (
+    MOST_NOISE_SHARE,
+    OTHER_LABEL,
+    OVERALL,
+    ColumnCells,
+    DescriptionPlan,
+    TableLayout,
+)
 
-# What counts as hidden: a number of rows below so many deviations of its noise.
+# What counts as hidden: a number of rows, or a variance, below so many deviations of its noise.
 _FEWEST_NOISE_DEVIATIONS = 3.0
-# A variance below so many deviations of its noise.
-_LEAST_VARIANCE_RATIO = 2.0
 # Least degrees of freedom of Student's law.
 _LEAST_FREEDOM = 2.0
-# How values that are not listed, and missing ones, are called.
-_OTHER_LABEL = "(other)"
-_MISSING_LABEL = "(missing)"
-# What groups together are called.
-_OVERALL = "overall"
 
 
 class DescribedCell(NamedTuple):
@@ -103,7 +103,7 @@ class GroupSums(NamedTuple):
         (a, b), noise = self.combine(top, bottom)
         a, q = min(max(a, 0.0), b), norm.ppf(0.5 + 0.5 * self.level)
         low, high = _ratio_interval(a, b, noise, q, (0.0, b, -b), (0.0, 1.0))
-        return (math.nan if _is_hidden(b, noise[1, 1]) else a / b), low, high
+        return (math.nan if _is_hidden(b, noise[1, 1]) else float(a / b)), low, high
 
     def moments(self, block):
         """(mean, variance, its noise variance, low, high) of a number, in units of half its range."""
@@ -117,13 +117,16 @@ class GroupSums(NamedTuple):
         shown = math.nan if _is_hidden(size, noise[1, 1]) else mean
         if size <= 1.0:
             return shown, math.nan, math.inf, -1.0, 1.0
-        variance = min(max(0.5 + 0.5 * squares / size - mean**2, 0.0), 1.0 - mean**2)
+        noise_of_mean = noise[0, 0] - 2.0 * mean * noise[0, 1] + mean**2 * noise[1, 1]
+        # The square of a noisy mean is too large by its noise.
+        square = min(max(0.5 + 0.5 * squares / size, 0.0), 1.0)
+        variance = max(square - mean**2 + noise_of_mean / size**2, 0.0)
         variance *= size / (size - 1.0) if size > 2.0 else 2.0
         sampled = size * variance
         # How ``size * variance`` changes with the three sums.
         slope = np.array([-2.0 * mean, 0.5 + mean**2, 0.5])
         noise_of_variance = max(float(slope @ noise @ slope), 0.0)
-        spread = sampled + noise[0, 0] - 2.0 * mean * noise[0, 1] + mean**2 * noise[1, 1]
+        spread = sampled + noise_of_mean
         variance_of_spread = 2.0 * sampled**2 / max(size - 1.0, 1.0) + noise_of_variance
         freedom = 2.0 * spread**2 / variance_of_spread if variance_of_spread > 0.0 else math.inf
         q = t.ppf(0.5 + 0.5 * self.level, max(freedom, _LEAST_FREEDOM))
@@ -185,7 +188,7 @@ def group_sums(
         name: GroupSums(own, covariance, level, most)
         for name, own in zip(layout.levels, values, strict=False)
     }
-    return {_OVERALL: together, **single}
+    return {OVERALL: together, **single}
 
 
 def described_cells(sums: GroupSums, group: Any, layout: TableLayout) -> list[DescribedCell]:
@@ -198,14 +201,15 @@ def described_cells(sums: GroupSums, group: Any, layout: TableLayout) -> list[De
     for block in layout.blocks:
         known = {0: 1.0, block.missing: -1.0}
         if block.bounds is None:
-            labels = [*block.levels, _OTHER_LABEL]
+            labels = [*block.levels, OTHER_LABEL]
             first = block.start
         else:
             labels, first = _bin_labels(block), block.start + 3
             middle, half = _middle_and_half(block.bounds)
             mean, variance, noise, low, high = sums.moments(block)
             add(block, None, "mean", [middle + half * v for v in (mean, low, high)])
-            is_shown = variance >= _LEAST_VARIANCE_RATIO * math.sqrt(noise) and not math.isnan(mean)
+            least = _FEWEST_NOISE_DEVIATIONS * math.sqrt(noise)
+            is_shown = variance >= least and not math.isnan(mean)
             deviation = half * math.sqrt(variance) if is_shown else math.nan
             add(block, None, "std", (deviation, math.nan, math.nan))
         for k, label in enumerate(labels):
@@ -221,10 +225,14 @@ def _middle_and_half(bounds):
 
 
 def _bin_labels(block: ColumnCells):
-    edges = [] if block.edges is None else [f"{edge:.6g}" for edge in block.edges]
+    if block.edges is None:
+        return []
+    # The fewest digits, from 6, by which all edges can be told apart; doubles have 17.
+    each = ([f"{edge:.{digits}g}" for edge in block.edges] for digits in range(6, 18))
+    edges = next(texts for texts in each if len(set(texts)) == len(texts))
     closing = [")"] * (len(edges) - 2) + ["]"]
     return [
-        f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(edges), closing, strict=False)
+        f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(edges), closing, strict=True)
     ]
 
 
@@ -275,9 +283,9 @@ class Description:
             cell for group, own in sums.items() for cell in described_cells(own, group, layout)
         ]
         if layout.by is not None and plan.n_samples is not None:
-            n, *ends = sums[_OVERALL].count(0)
+            n, *ends = sums[OVERALL].count(0)
             outside = plan.n_samples - n, plan.n_samples - ends[1], plan.n_samples - ends[0]
-            self.cells_.append(DescribedCell(_OTHER_LABEL, None, None, "count", *outside))
+            self.cells_.append(DescribedCell(OTHER_LABEL, None, None, "count", *outside))
 
     @property
     def privacy_cost_(self) -> PrivacyCost:
@@ -325,7 +333,7 @@ class Description:
             return records
 
     def cell(
-        self, statistic: str, variable: Any = None, level: Any = None, group: Any = _OVERALL
+        self, statistic: str, variable: Any = None, level: Any = None, group: Any = OVERALL
     ) -> DescribedCell:
         """A number with its interval.
 
@@ -366,12 +374,12 @@ class Description:
             cells.setdefault((cell.variable, cell.level), {})[cell.group, cell.statistic] = cell
         lines = [["", *map(str, self._groups)]]
         for (variable, label), own in cells.items():
-            if label == _OTHER_LABEL and all(
+            if label == OTHER_LABEL and all(
                 cell.low == 0 for (_, statistic), cell in own.items() if statistic == "share"
             ):
                 continue
             for statistic in ("count", "mean", "std", "share", "missing"):
-                if (_OVERALL, statistic) not in own or (
+                if (OVERALL, statistic) not in own or (
                     variable is not None and statistic == "count"
                 ):
                     continue
@@ -438,7 +446,7 @@ def _text(cells, group, statistic):
     else:
         like = cells[group, "mean"] if statistic == "std" else cell
         width = (like.high - like.low) * (100.0 if unit else 1.0)
-        digits = min(max(math.ceil(1.0 - math.log10(width)), 0), 6) if width > 0.0 else 1
+        digits = max(math.ceil(1.0 - math.log10(width)), 0) if width > 0.0 else 1
         digits = min(digits, 1) if unit else digits
     number, low, high = (f"{number:,.{digits}f}" for number in numbers)
     shown = "hidden" if math.isnan(numbers[0]) else f"{number}{unit}"

@@ -13,7 +13,7 @@ are replaced it costs nothing if there are two numbers, and neither does the cou
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -40,6 +40,14 @@ _CONVERSION_ERROR = 2.0**-18
 MOST_DESCRIBED_ROWS = 2**33
 # Noise that is more than this share of a number of rows is warned of.
 MOST_NOISE_SHARE = 0.2
+# Deviations of the noise up to which its lattice goes, which has 2^51 units of 2^-25 of them.
+_LARGEST_SUM = 2.0**26
+# The number of rows up to which sums are exact if it is private.
+_EXACT_PRIVATE_ROWS = 2**22
+# How values that are not listed are called.
+OTHER_LABEL = "(other)"
+# What groups together are called.
+OVERALL = "overall"
 
 
 class ColumnCells(NamedTuple):
@@ -295,6 +303,8 @@ def plan_layout(layout, n_samples, epsilon, delta, relation):
         mu = budget.mu
         moved = sensitivity + math.sqrt(layout.n_released) * _CONVERSION_ERROR
         noise_scale = moved / sensitivity_after_rounding(1.0 / mu, layout.n_released)
+        rows = n_samples if replaces else _EXACT_PRIVATE_ROWS
+        noise_scale = max(noise_scale, rows / _LARGEST_SUM)
     cost = PrivacyCost(relation, mu=mu)
     plan = DescriptionPlan(
         budget, cost, int(n_samples), layout.n_released, sensitivity, noise_scale, layout.n_groups
@@ -336,6 +346,8 @@ def make_layout(names, bounds, categories, by, bins, neighboring_relation):
             f"categories={{{neither[0]!r}: [...]}}; or leave the column out, table.drop(columns=...). "
             "Neither is read off the rows."
         )
+    if not isinstance(by, Hashable):  # Such as the column itself, whose cells no message may quote.
+        raise TypeError(f"by must be the name of a column, and is a {type(by).__name__}.")
     if by is not None and by not in categories:
         raise ValueError(
             f"by={by!r} must be a column of which categories has the public list of groups, as in "
@@ -354,8 +366,8 @@ def make_layout(names, bounds, categories, by, bins, neighboring_relation):
         blocks.append(block)
         start += block.size
     levels = () if by is None else _checked_levels(by, categories[by])
-    if {"overall", "(other)"} & {level for level in levels if isinstance(level, str)}:
-        raise ValueError("groups may not be called 'overall' or '(other)': rename them.")
+    if OVERALL in levels:
+        raise ValueError(f"groups may not be called {OVERALL!r}: rename them.")
     is_counted = by is not None or neighboring_relation != "replace_one"
     layout = TableLayout(tuple(blocks), by, levels, is_counted)
     if not (blocks or is_counted):
@@ -387,7 +399,10 @@ def _mapping(parameter, value):
 
 def _pair(name, value):
     if not isinstance(value, tuple | list | np.ndarray):
-        raise TypeError(f"bounds[{name!r}] must be two public numbers (low, high), got {value!r}.")
+        got = value if is_number(value) else f"a {type(value).__name__}"
+        raise TypeError(f"bounds[{name!r}] must be two public numbers (low, high), got {got}.")
+    if len(value) != 2:
+        raise ValueError(f"bounds[{name!r}] must be two finite numbers, got {len(value)}.")
     return checked_bounds(tuple(value), f"bounds[{name!r}]")
 
 
@@ -407,6 +422,10 @@ def _checked_levels(name, value):
             )
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"categories[{name!r}] must list at least one label, each once.")
+    if OTHER_LABEL in levels:
+        raise ValueError(
+            f"categories[{name!r}] may not list {OTHER_LABEL!r}, the name of others: leave it out."
+        )
     return levels
 
 
@@ -433,7 +452,8 @@ def _checked_edges(name, bins, bounds):
     is_list = isinstance(bins, list | tuple | np.ndarray)
     if not is_list or len(bins) < 2 or not all(is_number(edge) for edge in bins):
         raise ValueError(
-            f"bins of {name!r} must be a number of bins, or a list of at least two edges, got {bins!r}."
+            f"bins of {name!r} must be a number of bins, or a list of at least two edges, got a "
+            f"{type(bins).__name__}."
         )
     edges = np.asarray(bins, dtype=float)
     if not (np.isfinite(edges).all() and (np.diff(edges) > 0).all()):

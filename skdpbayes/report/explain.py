@@ -21,12 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import PolynomialFeatures, SplineTransformer
 
 from .._estimator.base import PrivatePosterior
 from .._estimator.model_checks import low_ess_warnings, model_checks
 from .._estimator.posterior import DrawnPosterior
 from ..linear_model._base import LinearPosterior
 from ..models.linear import LinearModel
+from ..preprocessing import FormulaEncoder
+from ..preprocessing._factors import Spline
 from ..privacy.ledger import PrivacyLedger
 from .account import Charged, account_of
 from .render import Markdown, Page, ledger_text
@@ -44,7 +47,7 @@ _MOST_ITEMS = 5
 _MOST_FOLLOWED = 2_000
 # Posterior probability of intervals.
 _LEVEL = 0.9
-# Posterior probability beyond which a sign is called sure.
+# Share of draws beyond which a sign is called clear.
 _SURE = 0.95
 # A number's step where a scaler brings bounds to -1 and 1: a fifth of their width.
 _SCALED_STEP = 0.4
@@ -104,12 +107,13 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
 
     Notes
     -----
-    The effects that have a sentence are the three that are surely largest: those whose interval has its
-    nearer end farthest from no effect. Of a number that a scaler brings to [-1, 1], an effect is for a fifth
-    of the width of its bounds, rounded to one digit; of other numbers, for one unit; of a category, for a
-    level against the first one, or that without a column of its own. With more than two classes, odds are
-    those of each class against the first. Labels that were read off the rows (``classes=None``) are not told,
-    and neither are effects behind a step that may have learnt from the rows without noise.
+    The effects that have a sentence are the three clearest: those whose interval has its nearer end farthest
+    from no effect or, where all intervals hold none, those whose direction most draws share. Of a number
+    that a scaler brings to [-1, 1], an effect is for a fifth of the width of its bounds, rounded to one
+    digit; of other numbers, for one unit; of a category, for a level against the first one, or that without
+    a column. With more than two classes, odds are those of each class against the first. Labels that were
+    read off the rows (``classes=None``) are not told, and neither are effects behind a step that may have
+    learnt from the rows without noise.
 
     Examples
     --------
@@ -231,10 +235,12 @@ def _rows_text(protected):
         return "rows whose number is private"
     number = f"{rows['number']:,} {rows['counts']}"
     if rows["counts"] == "persons":
-        return f"the rows of {number}" if relation.startswith("replace") else f"about {number}"
+        return f"the rows of {'' if relation.startswith('replace') else 'about '}{number}"
     if rows["at_most"]:
         return f"at most {number}"
-    return number if relation == "replace_one" else f"about {number} (how many stays private)"
+    if relation.startswith("replace"):  # Of persons, one row each.
+        return number
+    return f"rows whose number stays private, and was declared as about {number}"
 
 
 def _of_guarantee(summary):
@@ -248,6 +254,7 @@ def _of_guarantee(summary):
         )
         return
     start = "But for the warnings below, " if summary["verdict"] == "weakened" else ""
+    guess = f"{'a' if start else 'A'} guess about {spent['guess']}"
     subject = "each row, and thereby each person with one row"
     if unit == "person":
         limit = protected["max_rows_per_person"]
@@ -255,18 +262,18 @@ def _of_guarantee(summary):
         if limit is not None:
             subject += f", of which at most {limit:,} {'is' if limit == 1 else 'are'} used"
     factor = spent["odds_factor"]
-    times = "more than 10^300" if factor is None else _upper(factor)
+    times = "that may exceed 10^300" if factor is None else f"of at most {_upper(factor)}"
     rare = f", but for rare cases, which delta = {_upper(delta)} controls" if delta > 0 else ""
     yield (
         f"{start}{subject if start else subject.capitalize()}, is protected: to somebody who knows "
-        f"{_GUESSED_BY[unit]} the fit changes the odds of a guess about {spent['guess']} by a factor of at "
-        f"most {times} (epsilon = {_upper(epsilon, 4)}){rare}."
+        f"{_GUESSED_BY[unit]} the fit changes the odds of a guess about {spent['guess']} by a factor "
+        f"{times} (epsilon = {_upper(epsilon, 4)}){rare}."
     )
     share = 1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
     limit = f"at most {_upper(100.0 * share, 4)}%" if share < 0.9999 else "more than 99.99%"
     yield (
-        f"A guess about {spent['guess']} that is right in 50% of cases, as by tossing a coin, can become "
-        f"right in {limit} of cases with what the fit released."
+        f"{start}{guess} that is right in 50% of cases, as by tossing a coin, can become right in {limit} of "
+        "cases with what the fit released."
     )
 
 
@@ -314,6 +321,12 @@ class Effect(NamedTuple):
 def _of_results(obj, model):
     if isinstance(model, LinearPosterior):
         yield from _of_effects(model, effects_of(obj, model))
+        if _shares_columns(obj):
+            yield (
+                "Several columns of the model are made of one column of the table, such as its products and "
+                "powers: they change together, and an effect above is of one of them alone. "
+                "skdpbayes.inspection.contrasts compares rows in all of them."
+            )
     elif hasattr(model, "n_components_"):
         yield from _of_components(model)
     elif hasattr(model, "layer_sizes_"):
@@ -362,6 +375,21 @@ def _has_steps(obj, model):
     """Whether a pipeline's columns are followed to those of its table."""
     is_pipeline = isinstance(getattr(obj, "best_estimator_", obj), Pipeline)
     return is_pipeline and model.n_features_in_ <= _MOST_FOLLOWED
+
+
+def _shares_columns(obj):
+    """Whether the steps of a pipeline make several numbers of one column of a table."""
+    from ..pipeline._steps import fitted_tree
+
+    estimator = getattr(obj, "best_estimator_", obj)
+    steps = [node.estimator for node in fitted_tree(estimator).walk()]
+    terms = [term for step in steps if isinstance(step, FormulaEncoder) for term in step._terms()]
+    read = [name for term in terms for factor in term for name in factor.columns]
+    return (
+        len(set(read)) < len(read)
+        or any(len(term) > 1 or isinstance(term[0], Spline) for term in terms)
+        or any(isinstance(step, PolynomialFeatures | SplineTransformer) for step in steps)
+    )
 
 
 def _affine_of(obj, model, names):
@@ -418,10 +446,10 @@ def _of_effects(model, effects):
         interval = f"({_LEVEL:.0%} interval {' to '.join(ends)})"
         yield f"All else equal, {subject} {interval} {effects[effect].change}."
     several = len(size) > _MOST_EFFECTS
-    shown = f" (those above are the {_MOST_EFFECTS} largest)" if several else ""
+    shown = f" (those above are the {_MOST_EFFECTS} clearest)" if several else ""
     yield (
-        f"Of {_count(len(size), 'effect')}{shown} the direction of {np.sum(sureness > _SURE):,} is sure: "
-        f"positive, or negative, with a probability over {_SURE:.0%}."
+        f"Of {_count(len(size), 'effect')}{shown} the direction of {np.sum(sureness > _SURE):,} is clear: "
+        f"positive, or negative, in over {_SURE:.0%} of draws."
     )
 
 
@@ -439,7 +467,9 @@ def _odds_text(model, place):
 
 
 def _of_components(model):
-    """The weights of a mixture, and where its two largest components differ most."""
+    """The weights of a mixture, and where its two largest components differ most; of one, nothing."""
+    if model.n_components_ == 1:
+        return
     # New draws of many components take as long as a fit.
     parts = DrawnPosterior.each(model.posterior_samples_, _median_and_ends)
     weights = [
@@ -449,17 +479,16 @@ def _of_components(model):
     more = model.n_components_ - len(weights)
     rest = f", and {more:,} smaller" if more else ""
     yield f"Shares of its components are, with {_LEVEL:.0%} intervals, {', '.join(weights)}{rest}."
-    if model.n_components_ > 1:
-        gaps = model.posterior_samples_.means[:, 0] - model.posterior_samples_.means[:, 1]
-        j = int(np.argmax(np.abs(gaps.mean(axis=0)) / np.maximum(gaps.std(axis=0), 1e-300)))
-        means = [
-            f"{_figure(median)} ({_figure(low)} to {_figure(high)})"
-            for median, low, high in parts.means[:, :2, j].T
-        ]
-        yield (
-            f"The two largest differ most surely in {_name(model._column_names()[j])}, as the model meets "
-            f"it: their means are {means[0]} and {means[1]}."
-        )
+    gaps = model.posterior_samples_.means[:, 0] - model.posterior_samples_.means[:, 1]
+    j = int(np.argmax(np.abs(gaps.mean(axis=0)) / np.maximum(gaps.std(axis=0), 1e-300)))
+    means = [
+        f"{_figure(median)} ({_figure(low)} to {_figure(high)})"
+        for median, low, high in parts.means[:, :2, j].T
+    ]
+    yield (
+        f"The two largest differ most surely in {_name(model._column_names()[j])}, as the model meets it: "
+        f"their means are {means[0]} and {means[1]}."
+    )
 
 
 def _of_widths(model):
@@ -475,16 +504,22 @@ def _of_widths(model):
     elif isinstance(model, LinearPosterior):
         noise = ", the noise of privacy included" if plan.budget.is_private else ""
         yield (
-            f"A {_LEVEL:.0%} interval holds its value with a probability of {_LEVEL:.0%} if the model is "
-            f"right{noise}."
+            f"A {_LEVEL:.0%} interval holds its value with a probability of {_LEVEL:.0%}{noise}, if the "
+            "model is right and no warning or note below says otherwise."
         )
     if not plan.budget.is_private:
         return
     if isinstance(model.posterior_samples_, tuple) and hasattr(plan, "interval_inflation"):
         shares, means, covariances = map(_factor_text, plan.interval_inflation)
+        of_shares, where = "", ""
+        if model.n_components_ > 1:
+            of_shares, where = (
+                f"{shares} (shares), ",
+                ", where components are equally large and apart",
+            )
         yield (
-            f"Privacy makes intervals {shares} (shares), {means} (means) and {covariances} (covariances) "
-            "times as wide as they would be without it, where components are equally large and apart."
+            f"Privacy makes intervals {of_shares}{means} (means) and {covariances} (covariances) times as "
+            f"wide as they would be without it{where}."
         )
         return
     factors = _width_factors(model._posterior)

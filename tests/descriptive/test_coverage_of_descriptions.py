@@ -128,3 +128,37 @@ def test_intervals_cover_where_rows_of_a_person_are_alike():
                 found[cell.statistic].append(cell.low <= truth <= cell.high)
     for name, inside in found.items():
         assert 0.84 <= np.mean(inside) <= 0.96, name
+
+
+def test_a_deviation_that_noise_hides_is_hardly_ever_shown():
+    """Of numbers that hardly vary within wide bounds; shown, it would be many times as large."""
+    layout = _plan.make_layout(["x"], {"x": (-1, 1)}, {}, None, None, "replace_one")
+    plan = _plan.plan_layout(layout, 100, 1.0, 1e-5, "replace_one")
+    weights, shown = np.full(100, _describe.PERSON_UNIT), 0
+    for seed in range(1000):
+        generator = np.random.default_rng(seed)
+        codes = {"x": 0.03 * generator.normal(size=100)}
+        released = (
+            layout.scales * _describe.exact_sums(layout, codes, weights) / _describe.PERSON_UNIT
+        )
+        released = released + plan.noise_scale * generator.normal(size=released.shape)
+        own = _description.group_sums(layout, plan, released, 0.9)["overall"]
+        cells = _description.described_cells(own, "overall", layout)
+        shown += not np.isnan(next(cell.estimate for cell in cells if cell.statistic == "std"))
+    assert shown < 10
+
+
+def test_variances_are_not_too_small_by_the_noise_of_means():
+    layout = _plan.make_layout(["x"], {"x": (-1, 1)}, {}, None, None, "replace_one")
+    plan = _plan.plan_layout(layout, 40, 1.0, 1e-5, "replace_one")
+    weights, variances = np.full(40, _describe.PERSON_UNIT), []
+    for seed in range(2000):
+        generator = np.random.default_rng(seed)
+        codes = {"x": generator.uniform(-1, 1, 40)}
+        released = (
+            layout.scales * _describe.exact_sums(layout, codes, weights) / _describe.PERSON_UNIT
+        )
+        released = released + plan.noise_scale * generator.normal(size=released.shape)
+        own = _description.group_sums(layout, plan, released, 0.9)["overall"]
+        variances.append(own.moments(layout.blocks[0])[1])
+    assert np.mean(variances) == pytest.approx(1 / 3, abs=0.015)

@@ -3,6 +3,7 @@
 import itertools
 import re
 import warnings
+from fractions import Fraction
 
 import dask.dataframe as dd
 import numpy as np
@@ -136,6 +137,29 @@ def test_what_is_not_listed_is_other_and_what_is_missing_is_counted():
     grouped = dp_describe(table, **options)
     assert estimate(grouped, "count") == 4.0
     assert estimate(grouped, "count", group="(other)") == 4.0
+
+
+def test_columns_of_a_dict_have_types_and_shapes():
+    tables = [
+        ({"x": np.float32([0.1, 0.2, 0.2])}, [0.1, 0.2]),
+        ({"x": np.array([["a"], ["b"], ["b"]])}, ["a", "b"]),
+        ({"x": pd.DataFrame({"x": ["a", "b", "b"]})}, ["a", "b"]),
+    ]
+    for table, levels in tables:
+        description = dp_describe(table, categories={"x": levels}, epsilon=np.inf)
+        assert [estimate(description, "count", "x", level) for level in levels] == [1.0, 2.0]
+
+
+def test_bins_that_are_close_together_have_labels_of_their_own():
+    table = {"x": [1_000_001.5, 1_000_003.0]}
+    description = dp_describe(table, bounds={"x": (10**6, 10**6 + 10)}, bins=10, epsilon=np.inf)
+    assert estimate(description, "count", "x", "[1000003, 1000004)") == 1.0
+    assert str(description).count("x: [") == 10
+
+
+def test_small_numbers_are_printed_with_digits_that_tell_them_apart():
+    description = dp_describe({"x": [1e-9, 2e-9, 3e-9]}, bounds={"x": (0, 1e-8)}, epsilon=np.inf)
+    assert "0.0000000020" in str(description)
 
 
 def test_values_outside_of_bounds_are_clipped():
@@ -410,6 +434,15 @@ def test_the_noise_is_that_of_the_whole_vector(epsilon, relation):
     assert plan.sensitivity == pytest.approx(np.sqrt(lengths[relation]))
 
 
+@pytest.mark.parametrize("relation", ["replace_one", ADD])
+def test_sums_stay_exact_however_small_the_noise_might_be(relation):
+    """A lattice of such small noise would end before the number of rows."""
+    options = {"neighboring_relation": relation, "delta": 1e-6, "epsilon": 1e8}
+    table = {"c": np.repeat([0, 1], 50_000)}
+    description = dp_describe(table, categories={"c": [0, 1]}, **options)
+    assert estimate(description, "count", "c", 1) == pytest.approx(50_000, abs=1.0)
+
+
 def test_a_report_says_whether_there_was_a_seed():
     table = FRAME[["age", "income"]]
     with pytest.warns(SeedWarning):
@@ -478,6 +511,39 @@ ERRORS = {
         changed(categories={**CATEGORIES, "sex": "fm"}),
         "must be a list of labels",
     ),
+    "a label that is a name of ours": (
+        of_table({"c": ["(other)", "a", "z"]}, categories={"c": ["(other)", "a"]}),
+        "may not list '\\(other\\)'",
+    ),
+    "labels of another type in a dict": (
+        of_table({"c": np.array([1, 2])}, categories={"c": ["1", "2"]}),
+        "match no cell",
+    ),
+    "labels that missing values round": (
+        of_table({"c": np.array([2.0**53, np.nan])}, categories={"c": [2**53 + 1]}),
+        "round integers",
+    ),
+    "a column for its name": (changed(by=pd.Series(["secret"])), "by must be the name of a column"),
+    "a column for its bounds": (
+        changed(bounds={**BOUNDS, "age": np.array(["secret"] * 3)}),
+        "two finite numbers, got 3",
+    ),
+    "a column for its bins": (changed(bins={"age": pd.Series(["secret"])}), "a Series"),
+    "columns in another order": (
+        of_table(
+            {"x": pd.Series([0.0, 1.0]), "y": pd.Series([0.0, 1.0], index=[1, 0])},
+            bounds={"x": (0, 1), "y": (0, 1)},
+        ),
+        "column 'y' has another index than column 'x'",
+    ),
+    "complex numbers": (
+        of_table({"x": [0.5, np.complex128(1 + 2j)]}, bounds={"x": (0, 1)}),
+        "must hold numbers",
+    ),
+    "a number that is no double": (
+        of_table({"x": [0.5, Fraction(10**400)]}, bounds={"x": (0, 1)}),
+        "must hold numbers",
+    ),
     "a label twice": (changed(categories={**CATEGORIES, "sex": ["f", "f"]}), "each once"),
     "a missing label": (changed(categories={**CATEGORIES, "sex": ["f", None]}), "leave out None"),
     "labels of another type": (changed(categories={**CATEGORIES, "sex": [1, 2]}), "match no cell"),
@@ -531,6 +597,13 @@ def test_what_is_wrong_is_named_and_nothing_is_spent(name):
         assert re.search(text, str(caught.value), re.DOTALL), str(caught.value)
         assert "secret" not in str(caught.value)
         assert ledger.spent.is_zero and not ledger.records()
+
+
+def test_no_cell_is_turned_into_a_number_with_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="must hold numbers"):
+            of_table({"x": [0.5, np.complex128(1 + 2j)]}, bounds={"x": (0, 1)})()
 
 
 def test_a_number_that_is_not_there_is_named():

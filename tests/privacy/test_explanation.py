@@ -207,6 +207,7 @@ def test_labels_that_were_read_off_the_rows_are_not_told(three_classes):
 def test_a_seed_is_a_warning(three_classes):
     sentences = explain(three_classes)
     assert sentences[1].startswith("But for the warnings below, each row")
+    assert sentences[2].startswith("But for the warnings below, a guess")
     assert sentences[3].startswith("Warning: random_state was given")
 
 
@@ -220,6 +221,7 @@ def test_slopes_are_in_the_unit_of_responses():
     model = quiet(model.fit, TABLE[["age", "hours"]], hours)
     sentences = explain(model)
     assert "linear regression" in sentences[0] and "about 2,500 rows" in sentences[0]
+    assert "whose number stays private" in sentences[0]
     assert "3,000" not in str(sentences)
     assert "whether a row is in the table" in only(sentences, "is protected")
     told = effects(sentences, "mean response changes by")
@@ -270,6 +272,17 @@ def test_a_mixture_has_shares_and_means(mixture):
     assert not effects(sentences, "")
 
 
+def test_a_mixture_of_one_component_has_no_shares():
+    sentences = explain(quiet(DPGaussianMixturePosterior(1).fit, X))
+    assert "hares" not in str(sentences) and "equally large" not in str(sentences)
+    assert only(sentences, "Privacy makes intervals")
+
+
+def test_a_factor_beyond_doubles_has_no_upper_limit():
+    model = quiet(DPBayesianRidge((-3, 3), epsilon=1e4).fit, X, NOISE.clip(-3, 3))
+    assert "by a factor that may exceed 10^300 (epsilon" in only(explain(model), "is protected")
+
+
 def test_a_network_has_no_effects():
     model = quiet(DPBayesianMLPClassifier((4,)).fit, X, X[:, 0] > 0)
     sentences = explain(model)
@@ -313,8 +326,9 @@ def test_units_are_left_where_a_step_bends_columns():
         epsilon=2.0,
     )
     model = quiet(model.fit, TABLE[["age", "hours"]], ILL)
-    told = effects(explain(model), "odds of class 2")
-    assert "age, as the model meets it, is 1 higher" in told
+    sentences = explain(model)
+    assert "age, as the model meets it, is 1 higher" in effects(sentences, "odds of class 2")
+    assert only(sentences, "such as its products and powers")
 
 
 def test_learnt_bounds_have_units_and_are_told():
@@ -347,6 +361,40 @@ def test_a_formula_names_the_response_and_levels():
     assert sentences[0].startswith("This is a logistic regression of ill for 2 classes")
     told = effects(sentences, "odds of 1 against 0")
     assert told.keys() == {"age is 10 higher", "smoker is yes rather than no"}
+    assert "products and powers" not in str(sentences)
+
+
+def test_products_of_a_formula_are_told_of():
+    pytest.importorskip("formulaic")
+    people = TABLE.assign(ill=(ILL == "ill").astype(int))
+    model = DPBayesianLogisticRegression.from_formula(
+        "ill ~ bounded(age, 18, 90) * C(smoker, levels=['no', 'yes'])", classes=[0, 1], epsilon=2.0
+    )
+    assert only(explain(quiet(model.fit, people)), "such as its products and powers")
+
+
+def test_draws_that_are_not_calibrated_are_not_called_sure():
+    model = quiet(DPBayesianLogisticRegression(sampler="sgld", n_draws=50).fit, X, X[:, 0] > 0)
+    sentences = explain(model)
+    assert only(sentences, "not a calibrated posterior")
+    assert "in over 95% of draws" in only(sentences, "the direction of")
+    assert "a probability of" not in str(sentences)
+
+
+def test_intervals_hold_what_they_are_for_unless_a_note_says_otherwise():
+    rows = X * [1.0, 1.0, 0.01]
+    sentences = explain(quiet(DPBayesianLogisticRegression(epsilon=0.5).fit, rows, X[:, 0] > 0))
+    assert "no warning or note below says otherwise" in only(sentences, "holds its value")
+    assert "too short" in str(sentences[sentences.index(only(sentences, "holds its value")) :])
+
+
+def test_one_row_of_each_person_is_as_many_rows():
+    model = quiet(
+        DPBayesianLogisticRegression(max_rows_per_group=1).fit,
+        *(X, X[:, 0] > 0),
+        groups=np.arange(N) // 3,
+    )
+    assert explain(model)[0].endswith("fitted to 1,000 rows.")
 
 
 def test_many_columns_are_not_followed_by_a_matrix():
