@@ -131,7 +131,7 @@ def doubles(values):
         If they are text, complex numbers, dates or durations, which NumPy would turn into numbers; or none.
     """
     array = np.asarray(values)
-    if array.dtype.kind in "SUTMmc" or holds_dates(array) or _holds_text(array):
+    if array.dtype.kind in "SUTMmc" or holds_dates(array) or _holds_others(array):
         raise TypeError("no real numbers")
     return np.ascontiguousarray(array, dtype=np.float64)
 
@@ -146,9 +146,10 @@ def refuse_fractions(numbers, name):
         )
 
 
-def _holds_text(array):
-    """Whether an array of objects holds text, which NumPy would turn into numbers."""
-    return array.dtype == object and any(isinstance(value, str | bytes) for value in array.flat)
+def _holds_others(array):
+    """Whether an array of objects holds text or complex numbers, which NumPy would turn into numbers."""
+    others = str | bytes | complex | np.complexfloating
+    return array.dtype == object and any(isinstance(value, others) for value in array.flat)
 
 
 def holds_dates(values):

@@ -38,6 +38,7 @@ from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
         (np.full(99, 77.0), "inconsistent"),
         (np.full(100, -77.0), "none below 0"),
         (np.full(100, 77j), "complex"),
+        (np.array([1.0, np.complex128(77 + 1j)] * 50, dtype=object), "finite numbers"),
         (None, "requires y"),
     ],
 )
