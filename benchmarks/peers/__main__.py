@@ -12,7 +12,8 @@ objective perturbation, trees with random splits, and a parametric bootstrap are
 and run with this package's own Python.
 
 Every method gets the same files, splits, seeds and bounds, and is given up after two minutes of CPU time or
-12 GB for a fit. SmartNoise's synthesizers are asked once for each table, at epsilon 1. Printed are, for each
+12 GB for a fit. SmartNoise's synthesizers take hours: they are asked if ``--slow`` says so, once for each
+table, at epsilon 1. Printed are, for each
 question, what each method guarantees, and a table of medians over seeds with their standard errors (1.25
 deviations over the root of the number of seeds), tuned methods apart: what is tuned was chosen on another
 split, which favours it, since the choice is not paid for and that split shares rows with those that are
@@ -50,6 +51,7 @@ def parsed():
     parser.add_argument(
         "--peers", nargs="+", metavar="NAME", help="these alone, as tables name them"
     )
+    parser.add_argument("--slow", action="store_true", help="ask those that take minutes, too")
     parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
     parser.add_argument(
         "--group", choices=["work", "held_out"], default="work", help="of real tables"
@@ -64,6 +66,9 @@ def parsed():
     parser.add_argument("--again", action="store_true", help="ask for what the file holds, too")
     parser.add_argument("--processes", type=int, default=2, help="environments at the same time")
     arguments = parser.parse_args()
+    if not (arguments.peers or arguments.slow):
+        peers = (peer for _, peers, _ in QUESTIONS.values() for peer in peers)
+        arguments.peers = [peer.name for peer in peers if not peer.is_slow]
     arguments.sources = dict(source.partition("=")[::2] for source in arguments.source)
     if unknown := set(arguments.sources) - set(REQUIREMENTS):
         parser.error(f"--source names {sorted(unknown)}; peers are {sorted(REQUIREMENTS)}.")
