@@ -272,7 +272,8 @@ def _notes_on_repeated(released, columns):
     return (
         f"other columns, or the constant, nearly repeat {', '.join(names)}: how effects are shared among "
         "such columns follows the prior. Intervals of their single coefficients depend on prior_scale, and "
-        "miss effects that offset each other; those of what they add up to, as in predictions, hardly do.",
+        "miss effects that offset each other; those of what they add up to, as in predictions, hardly do. "
+        "Narrower public bounds, or fewer such columns, help.",
     )
 
 

@@ -91,6 +91,11 @@ class GroupSums(NamedTuple):
         covariance = weights @ self.covariance[np.ix_(places, places)] @ weights.T
         return weights @ self.values[places], covariance
 
+    def shows(self, place):
+        """Whether the sum of a cell is above its noise, and not 0 but for rounding."""
+        limit = _FEWEST_NOISE_DEVIATIONS * math.sqrt(self.covariance[place, place])
+        return self.values[place] > max(limit, 0.5)
+
     def count(self, place):
         """(estimate, low, high) of the number of rows of a cell, in the table itself."""
         half = norm.ppf(0.5 + 0.5 * self.level) * math.sqrt(self.covariance[place, place])
@@ -279,6 +284,11 @@ class Description:
         sums = group_sums(layout, plan, released, level)
         self._groups = list(sums)
         self._noise = {group: math.sqrt(own.covariance[0, 0]) for group, own in sums.items()}
+        self._with_others = {  # Columns with labels that are not listed, as far as noise shows.
+            block.name
+            for block in layout.blocks
+            if block.bounds is None and sums[OVERALL].shows(block.start + len(block.levels))
+        }
         self.cells_ = [
             cell for group, own in sums.items() for cell in described_cells(own, group, layout)
         ]
@@ -374,9 +384,7 @@ class Description:
             cells.setdefault((cell.variable, cell.level), {})[cell.group, cell.statistic] = cell
         lines = [["", *map(str, self._groups)]]
         for (variable, label), own in cells.items():
-            if label == OTHER_LABEL and all(
-                cell.low == 0 for (_, statistic), cell in own.items() if statistic == "share"
-            ):
+            if label == OTHER_LABEL and variable not in self._with_others:
                 continue
             for statistic in ("count", "mean", "std", "share", "missing"):
                 if (OVERALL, statistic) not in own or (
@@ -391,7 +399,10 @@ class Description:
         spent = f"epsilon = {self.spent_epsilon_:.4g} at delta = {self.spent_delta_:.3g}"
         if self.plan_.cost.is_infinite:
             spent = "no noise"
-        return f"description of {self.plan_.counts}, {100 * self.level:.4g}% intervals, {spent}"
+        title = f"description of {self.plan_.counts}, {100 * self.level:.4g}% intervals, {spent}"
+        if self.plan_.counts == "persons":
+            title += "; a person with several rows counts in each line with the share of these rows"
+        return title
 
     def __str__(self):
         lines = self._lines()

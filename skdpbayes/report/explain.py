@@ -15,6 +15,7 @@ Everything here is post-processing of what was released: no row is read.
 """
 
 import math
+import re
 import textwrap
 from decimal import ROUND_CEILING, Context
 from typing import Any, NamedTuple
@@ -51,6 +52,14 @@ _LEVEL = 0.9
 _SURE = 0.95
 # A number's step where a scaler brings bounds to -1 and 1: a fifth of their width.
 _SCALED_STEP = 0.4
+# Slope of a column with bounds of 0 and 1, whose step is 1: it may be a yes or no.
+_UNIT_SLOPE = 2.0
+# Steps, times a power of ten.
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+# How far above what is wanted a step may be.
+_STEP_TOLERANCE = 1.3
+# Costs from about 10 on hardly protect.
+_WEAK_EPSILON = 9.5
 # Largest exponent of e that is a double.
 _LARGEST_EXPONENT = 700.0
 # Factor of a width beyond which nothing but privacy decides it.
@@ -107,13 +116,13 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
 
     Notes
     -----
-    The effects that have a sentence are the three clearest: those whose interval has its nearer end farthest
-    from no effect or, where all intervals hold none, those whose direction most draws share. Of a number
-    that a scaler brings to [-1, 1], an effect is for a fifth of the width of its bounds, rounded to one
-    digit; of other numbers, for one unit; of a category, for a level against the first one, or that without
-    a column. With more than two classes, odds are those of each class against the first. Labels that were
-    read off the rows (``classes=None``) are not told, and neither are effects behind a step that may have
-    learnt from the rows without noise.
+    The effects that have a sentence are the three clearest: those whose interval has its nearer end
+    farthest from no effect or, where all intervals hold none, those whose direction most draws share. Of a
+    number that a scaler brings to [-1, 1], an effect is for about a fifth of the width of its bounds, but
+    for a whole unit if they are 0 and 1, as of a yes or no; of other numbers, for one unit; of a category,
+    for a level against the first one, or that without a column. With more than two classes, odds are those
+    of each class against the first. Labels that were read off the rows (``classes=None``) are not told, and
+    neither are effects behind a step that may have learnt from the rows without noise.
 
     Examples
     --------
@@ -148,7 +157,8 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
 def _refusal(obj):
     return (
         "explain needs a fitted model: an estimator of skdpbayes, or a pipeline or search that ends in one, "
-        f"not an object of type {type(obj).__name__}. Of plans, ledgers and scores take privacy_report."
+        f"not an object of type {type(obj).__name__}. For plans, ledgers, scores and descriptions take "
+        "privacy_report."
     )
 
 
@@ -270,11 +280,13 @@ def _of_guarantee(summary):
         f"{times} (epsilon = {_upper(epsilon, 4)}){rare}."
     )
     share = 1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
-    limit = f"at most {_upper(100.0 * share, 4)}%" if share < 0.9999 else "more than 99.99%"
+    limit = f"at most {_upper(100.0 * share)}%" if share < 0.999 else "more than 99.9%"
     yield (
         f"{start}{guess} that is right in 50% of cases, as by tossing a coin, can become right in {limit} of "
         "cases with what the fit released."
     )
+    if epsilon >= _WEAK_EPSILON:
+        yield "So large an epsilon hardly protects: it is usually 1 or less."
 
 
 def _of_public_facts(summary, steps):
@@ -295,6 +307,10 @@ def _of_public_facts(summary, steps):
     vouched = [step["kind"] for step in steps if step["role"] == "vouched"]
     if vouched:
         yield f"Learnt nothing from these rows in the user's word, at no cost: {_listed(vouched)}."
+    yield (
+        "What was done with these rows before the fit, such as scaling, choosing columns or comparing "
+        "models, is not covered."
+    )
 
 
 def _of_what_is_free(model):
@@ -320,7 +336,7 @@ class Effect(NamedTuple):
 
 def _of_results(obj, model):
     if isinstance(model, LinearPosterior):
-        yield from _of_effects(model, effects_of(obj, model))
+        yield from _of_effects(model, effects_of(obj, model), getattr(obj, "response", None))
         if _shares_columns(obj):
             yield (
                 "Several columns of the model are made of one column of the table, such as its products and "
@@ -367,6 +383,8 @@ def effects_of(obj: Any, model: Any) -> list[Effect]:
         if name not in taken:
             size = _step_size(largest[j])
             change = f"where {_name(name)}{as_met} is {size:,.10g} higher"
+            if (missing := re.fullmatch(r"missing\((.*)\)", name)) is not None:
+                change = f"where {_name(missing[1])} is missing"
             effects.append(Effect(slopes[:, :, j] * size, change))
     return effects
 
@@ -418,10 +436,14 @@ def _level_effects(slopes, names, column, levels):
 
 def _step_size(largest):
     """A step of a column whose largest slope in the model's columns is given."""
-    return float(f"{_SCALED_STEP / largest:.0e}") if largest != 1.0 else 1.0
+    if largest in (1.0, _UNIT_SLOPE):
+        return 1.0
+    wanted = _SCALED_STEP / largest
+    unit = 10.0 ** math.floor(math.log10(wanted))
+    return unit * max(step for step in _STEPS if step * unit <= _STEP_TOLERANCE * wanted)
 
 
-def _of_effects(model, effects):
+def _of_effects(model, effects, response):
     """Sentences on the largest effects, and on how sure signs are."""
     if not effects:
         return
@@ -441,7 +463,7 @@ def _of_effects(model, effects):
         if is_ratio:
             subject = "the expected count is"
             if hasattr(model, "classes_"):
-                subject = f"the {_odds_text(model, place)}"
+                subject = f"the {_odds_text(model, place, response)}"
             subject += f" {number} times as large"
         interval = f"({_LEVEL:.0%} interval {' to '.join(ends)})"
         yield f"All else equal, {subject} {interval} {effects[effect].change}."
@@ -458,12 +480,13 @@ def _median_and_ends(draws):
     return np.quantile(draws, [0.5, (1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
 
 
-def _odds_text(model, place):
+def _odds_text(model, place, response):
     """The odds that an effect multiplies; labels that were read off the rows are not told."""
     labels = [_name(label) for label in model.classes_]
     if model.classes is None:
         labels = [f"class {number}" for number in range(1, len(labels) + 1)]
-    return f"odds of {labels[place + 1]} against {labels[0]} are"
+    subject = "" if response is None else f"{_name(response)} = "
+    return f"odds of {subject}{labels[place + 1]} against {labels[0]} are"
 
 
 def _of_components(model):

@@ -139,6 +139,26 @@ def test_what_is_not_listed_is_other_and_what_is_missing_is_counted():
     assert estimate(grouped, "count", group="(other)") == 4.0
 
 
+def test_labels_that_are_not_listed_have_a_line_if_noise_shows_them():
+    rows = np.array(["a"] * 900 + ["z"] * 100)
+    options = {"categories": {"x": ["a"]}, "epsilon": 1.0}
+    assert "x: (other)" in str(dp_describe({"x": rows}, **options, random_state=0))
+    shown = [
+        "x: (other)" in str(dp_describe({"x": rows[:900]}, **options, random_state=seed))
+        for seed in range(100)
+    ]
+    assert sum(shown) <= 2  # Expected are 0.13.
+
+
+def test_a_person_counts_with_a_share_and_the_title_says_so():
+    table, options = {"event": ["no", "no", "no", "yes"] * 50}, {"epsilon": np.inf}
+    options |= {"categories": {"event": ["no", "yes"]}, "groups": np.repeat(np.arange(50), 4)}
+    description = dp_describe(table, **options)
+    assert estimate(description, "count", "event", "yes") == pytest.approx(12.5)
+    for text in (str(description), description.to_html()):
+        assert "a person with several rows counts in each line with the share" in text
+
+
 def test_columns_of_a_dict_have_types_and_shapes():
     tables = [
         ({"x": np.float32([0.1, 0.2, 0.2])}, [0.1, 0.2]),

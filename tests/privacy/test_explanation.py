@@ -359,9 +359,30 @@ def test_a_formula_names_the_response_and_levels():
     model = quiet(model.fit, people)
     sentences = explain(model)
     assert sentences[0].startswith("This is a logistic regression of ill for 2 classes")
-    told = effects(sentences, "odds of 1 against 0")
+    told = effects(sentences, "odds of ill = 1 against 0")
     assert told.keys() == {"age is 10 higher", "smoker is yes rather than no"}
     assert "products and powers" not in str(sentences)
+
+
+def test_missing_values_and_a_yes_or_no_have_whole_steps():
+    """A fifth of a yes means nothing, and neither does an indicator that is 1 higher."""
+    pytest.importorskip("formulaic")
+    people = TABLE.assign(ill=(ILL == "ill").astype(int), smokes=TABLE["smoker"] == "yes")
+    people.loc[::3, "age"] = np.nan
+    model = DPBayesianLogisticRegression.from_formula(
+        "ill ~ bounded(age, 0, 90) + missing(age) + bounded(smokes, 0, 1)",
+        classes=[0, 1],
+        epsilon=5.0,
+    )
+    told = effects(explain(quiet(model.fit, people)), "odds of ill = 1 against 0")
+    assert told.keys() == {"age is 20 higher", "age is missing", "smokes is 1 higher"}
+
+
+@pytest.mark.parametrize("epsilon, is_weak", [(1.0, False), (10.0, True)])
+def test_a_large_epsilon_is_called_weak(epsilon, is_weak):
+    sentences = explain(quiet(DPBayesianLogisticRegression(epsilon=epsilon).fit, X, X[:, 0] > 0))
+    assert any("hardly protects" in text for text in sentences) == is_weak
+    assert only(sentences, "before the fit") and ("73.2%" in str(sentences)) == (not is_weak)
 
 
 def test_products_of_a_formula_are_told_of():
