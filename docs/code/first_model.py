@@ -40,7 +40,9 @@ def draw(found):
     names = ["without privacy" if e == np.inf else f"epsilon {e:g}" for e in found]
     colors = [COLORS["without privacy" if e == np.inf else "private"] for e in found]
     places = np.arange(len(found))
-    for row, (axis, title) in enumerate(zip(axes, ("age, per 10 years", "hours, per 10"), strict=True)):
+    for row, (axis, title) in enumerate(
+        zip(axes, ("age, per 10 years", "hours, per 10"), strict=True)
+    ):
         median, low, high = np.array([table.iloc[row, :3] for table in found.values()]).T
         axis.axvline(median[-1], color=colors[-1], lw=0.8, ls=":")
         axis.hlines(places, low, high, colors, lw=3)

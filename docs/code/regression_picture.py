@@ -16,5 +16,7 @@ for ax, (design, of_design) in zip(axes.flat, errors.groupby("design", sort=Fals
 for ax in axes[1]:
     ax.set_xlabel("epsilon")
 figure.supylabel("error over least squares'", fontsize="medium")
-figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+figure.legend(
+    *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+)
 figure.set_layout_engine("constrained")

@@ -15,5 +15,7 @@ for ax, (column, title) in zip(axes, titles.items(), strict=True):
     ax.axhline(0.9, color="black", linestyle=":")
     ax.set(title=title, ylim=(-0.03, 1.03), ylabel="share of intervals that cover")
 axes[1].set_xlabel("rows, epsilon")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+figure.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+)
 figure.set_layout_engine("constrained")

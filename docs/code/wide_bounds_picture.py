@@ -24,5 +24,7 @@ for ax, (model, of_model) in zip(axes, shares.groupby("model", sort=False), stri
     ax.set(title=f"effects on {titles[model]}", xlim=(0.0, 1.0), ylabel="deviation, rows, epsilon")
     ax.invert_yaxis()
 axes[-1].set_xlabel("share of 90% intervals")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+figure.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+)
 figure.set_layout_engine("constrained")
