@@ -14,7 +14,10 @@ for ax, name in zip(axes, ("abalone", "adult"), strict=False):
         else:
             line = "--" if method.startswith("objective") else "-"
             loss, error = cells["log loss"], cells["error of log loss"]
-            ax.errorbar(cells["epsilon"], loss, error, marker="o", ms=3, ls=line, label=method)
+            color = "black" if method == "default" else None
+            ax.errorbar(
+                cells["epsilon"], loss, error, marker="o", ms=3, ls=line, color=color, label=method
+            )
     ax.set(title=name, xscale="log", xlabel="epsilon, adding or removing a row")
     ax.set_ylabel("log loss, median")
     ax.xaxis.set_major_formatter("{x:g}")
@@ -32,5 +35,6 @@ axes[2].set_ylabel("divergence from the posterior")
 for axis in (axes[2].xaxis, axes[2].yaxis):
     axis.set_major_formatter("{x:g}")
 axes[2].yaxis.set_minor_formatter("")
+axes[2].set_ylim(bottom=0.011)
 axes[2].legend(frameon=False, loc="lower left")
 axes[0].legend(frameon=False)

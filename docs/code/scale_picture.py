@@ -12,4 +12,6 @@ figure = draw(load("../results/scale.csv"))
 stack(figure, height=9.6)
 below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15), "ncols": 2, "frameon": False}
 for axis in figure.axes:
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.legend(title="slope at the end", fontsize="medium", **below)
