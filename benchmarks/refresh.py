@@ -27,6 +27,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -370,9 +371,11 @@ def wrong_in_readme():
 
 
 def write_readme():
-    """Write the figures of README.md that its comments name."""
+    """Write the figures of README.md that its comments name, and its picture."""
     text = STATED.sub(lambda match: f"{figure_of(match[2])}<!-- {match[2]} -->", README.read_text())
     README.write_text(text)
+    picture = runpy.run_path(str(ROOT / "docs" / "code" / "first_model.py"))
+    picture["save"](ROOT / "docs" / "_static" / "first_model.svg")
 
 
 def main():

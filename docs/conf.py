@@ -98,13 +98,14 @@ autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 
 # Figures are drawn at build time; modules that they import lie in docs/code.
+# Five inches of text of ten points can be read on a phone.
 plot_working_directory = str(here / "code")
-plot_formats = [("png", 120)]
+plot_formats = ["svg"]
 plot_include_source = False
 plot_html_show_source_link = False
 plot_html_show_formats = False
 plot_rcparams = {
-    "figure.figsize": (6.4, 3.6),
+    "figure.figsize": (5, 3.2),
     "figure.constrained_layout.use": True,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -72,9 +72,9 @@ def plot_intervals(axis, results):
 def main():
     table, y = vote.load()
     results = fits(table, y)
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8))
-    plot_accuracy(left, results, max(y.mean(), 1 - y.mean()))
-    plot_intervals(right, results)
+    _, (top, bottom) = plt.subplots(2, 1, figsize=(5, 6.4))
+    plot_accuracy(top, results, max(y.mean(), 1 - y.mean()))
+    plot_intervals(bottom, results)
 
 
 main()
