@@ -4,7 +4,7 @@
     python -m benchmarks.refresh --check
     python -m benchmarks.refresh --carry-over COMMIT
 
-Figures of the pages on benchmarks and of README.md are read from files in ``docs/results``. `TASKS` has the
+Figures of the pages on benchmarks, of README.md and of the paper are read from files in ``docs/results``. `TASKS` has the
 command that writes each. `measured.json`, beside them, says of each file by which code, when and in how many
 seconds it was measured. Code is that of the package and of the benchmark's module, without comments and
 docstrings. What is of the present code is not measured again, so that a run which was stopped goes on. A file
@@ -15,7 +15,7 @@ libraries' fits do not depend on this package, and are kept in ``--work``.
 
 ``--check`` measures nothing, and fails if a file is of other code, or a page has a figure that no file has:
 tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
-README.md stands before a comment that names file, lines and cell as that role does, and is written from it
+README.md or the paper stands before a comment that names file, lines and cell as that role does, and is written from it
 after a measurement.
 
 ``--carry-over`` is for changes of messages and the like: what was measured with the code of a commit counts
@@ -46,7 +46,8 @@ from skdpbayes._compute.gradients import code_of
 
 ROOT = Path(__file__).parents[1]
 RECORD = FOLDER / "measured.json"
-README = ROOT / "README.md"
+# Documents whose figures comments name.
+STATING = (ROOT / "README.md", ROOT / "paper" / "paper.md")
 # Parts of the package on which no figure depends.
 UNMEASURED = {"audit", "descriptive", "report", "_cli.py", "__init__.py", "__main__.py"}
 # Of the files that tasks share.
@@ -333,7 +334,7 @@ SETTING = re.compile(
 )
 # Pages of figures alone.
 PAGES = ("benchmarks", "benchmarks_intervals", "benchmarks_numbers", "papers", "peers", "scale")
-# A figure of README.md, and what it is of.
+# A figure of README.md or of the paper, and what it is of.
 STATED = re.compile(r"(\S+)<!-- ([\w.]+; [^>]*; [^>]*) -->")
 
 
@@ -358,22 +359,24 @@ def complaints():
         figures = figures_of((ROOT / "docs" / f"{name}.rst").read_text())
         if figures:
             found.append(f"docs/{name}.rst: {', '.join(figures)} are of no file")
-    return found + wrong_in_readme()
+    return found + wrong_in_documents()
 
 
-def wrong_in_readme():
-    """Return complaints about figures of README.md that its comments name otherwise."""
+def wrong_in_documents():
+    """Return complaints about figures of README.md and of the paper that comments name otherwise."""
     return [
-        f"README.md: {text} where {source} has {figure_of(source)}"
-        for text, source in STATED.findall(README.read_text())
+        f"{path.name}: {text} where {source} has {figure_of(source)}"
+        for path in STATING
+        for text, source in STATED.findall(path.read_text())
         if text != figure_of(source)
     ]
 
 
-def write_readme():
-    """Write the figures of README.md that its comments name, and its picture."""
-    text = STATED.sub(lambda match: f"{figure_of(match[2])}<!-- {match[2]} -->", README.read_text())
-    README.write_text(text)
+def write_documents():
+    """Write the figures of README.md and of the paper that comments name, and README.md's picture."""
+    for path in STATING:
+        text = path.read_text()
+        path.write_text(STATED.sub(lambda m: f"{figure_of(m[2])}<!-- {m[2]} -->", text))
     picture = runpy.run_path(str(ROOT / "docs" / "code" / "first_model.py"))
     picture["save"](ROOT / "docs" / "_static" / "first_model.svg")
 
@@ -404,7 +407,7 @@ def main():
         if not arguments.only or set(task.files.split()) & set(arguments.only)
     ]
     failed = refresh(wanted, places)
-    write_readme()
+    write_documents()
     return bool(failed)
 
 
