@@ -4,19 +4,19 @@
     python -m benchmarks.refresh --check
     python -m benchmarks.refresh --carry-over COMMIT
 
-Figures of the pages on benchmarks, of README.md and of the paper are read from files in ``docs/results``. `TASKS` has the
-command that writes each. `measured.json`, beside them, says of each file by which code, when and in how many
-seconds it was measured. Code is that of the package and of the benchmark's module, without comments and
-docstrings. What is of the present code is not measured again, so that a run which was stopped goes on. A file
-is replaced when its command has ended well.
+Figures of the pages on benchmarks, of README.md and of the paper are read from files in ``docs/results``.
+`TASKS` has the command that writes each. `measured.json`, beside them, says of each file by which code,
+when and in how many seconds it was measured. Code is that of the package and of the benchmark's module,
+without comments and docstrings. What is of the present code is not measured again, so that a run which was
+stopped goes on. A file is replaced when its command has ended well.
 
 Two tasks run at the same time, with a thread each, and those that measure time afterwards, alone. Other
 libraries' fits do not depend on this package, and are kept in ``--work``.
 
 ``--check`` measures nothing, and fails if a file is of other code, or a page has a figure that no file has:
 tables and pictures read files, and so do figures within a sentence, by the role ``result``. A figure of
-README.md or the paper stands before a comment that names file, lines and cell as that role does, and is written from it
-after a measurement.
+README.md or the paper stands before a comment that names file, lines and cell as that role does, and is
+written from it after a measurement.
 
 ``--carry-over`` is for changes of messages and the like: what was measured with the code of a commit counts
 as of the present code if `benchmarks.fingerprint` has the same hashes with both. Times do not.
