@@ -725,7 +725,7 @@ def odds_ratios(
         Posterior probability of the intervals.
     per : mapping of str to float, default=None
         By how much a column grows, such as ``{"age": 10}`` for ten years with ``raw=True``. Others grow
-        by one.
+        by one. A logarithm grows by ``log(2)`` if a column doubles: ``{"log(income)": math.log(2)}``.
     reference : label, default=None
         With more than two classes, the class that others are compared with. None is the first.
     reference_levels : mapping of str to label, default=None
@@ -867,7 +867,9 @@ def _ratios(draws, columns, labels, per, level, references):
     steps = np.ones(len(columns))
     for name, step in (per or {}).items():
         if name not in columns:
-            raise ValueError(f"per names {name!r}, and the columns are {columns}.")
+            bent = [column for column in columns if f"({name})" in column]
+            hint = f" Of a logarithm, per={{{bent[0]!r}: log(2)}} is a doubling." if bent else ""
+            raise ValueError(f"per names {name!r}, and the columns are {columns}.{hint}")
         if not is_number(step) or not np.isfinite(step):
             raise ValueError(f"per must have finite numbers, got {step!r} for {name!r}.")
         steps[columns.index(name)] = step
