@@ -180,7 +180,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
 
     Where "noise_aware" learns the coefficients' prior scale, the law of that scale has to be wide for
     intervals to cover large effects. In predictions, for which large effects are the exception, draws have
-    weights, as under a narrower law. They cost nothing, and intervals, means and new draws do not use them.
+    weights, as under a narrower law: in `predict_proba` and `probability_interval`. They cost nothing, and
+    intervals of coefficients, means and new draws do not use them.
 
     A scaler, imputer or encoder that is fitted on the same private rows is a leak that this class cannot
     detect.
