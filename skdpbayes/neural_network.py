@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,6 +53,8 @@ def __dir__():
 PRIOR_SCALES = (1e-6, 1e6)
 # Rows whose predictions are computed at once.
 _CHUNK_ROWS = 8192
+# Logits in memory at once, for intervals of probabilities.
+_CHUNK_ENTRIES = 2**20
 # With data_norm="auto", the typical norm is searched between this value and a thousandth of it, in units of
 # sqrt(n_features).
 _LARGEST_TYPICAL_NORM = 30.0
@@ -375,8 +378,7 @@ class DPBayesianMLPClassifier(PrivateClassifier):
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
-        X = validate_table(self, X, reset=False, accept_sparse=False)
-        rows = scaled_rows(X, self.data_norm_) * np.float32(self.data_norm_ / self.row_norm_)
+        rows = self._scaled(X)
         draws = layers_of(self.posterior_samples_.astype(np.float32), self.layer_sizes_)
         chunks = [
             self._average(rows[i : i + _CHUNK_ROWS], draws)
@@ -384,18 +386,33 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         ]
         return np.vstack(chunks)
 
+    def _logits(self, X, draws):
+        rows, layers = self._scaled(X), layers_of(draws.astype(np.float32), self.layer_sizes_)
+        size = max(1, _CHUNK_ENTRIES // (len(draws) * self.n_outputs_))
+        for part in gen_batches(len(rows), size):
+            yield np.stack(list(self._outputs(rows[part], layers)), axis=2)
+
+    def _scaled(self, X):
+        """Rows as the first layer has them."""
+        X = validate_table(self, X, reset=False, accept_sparse=False)
+        return scaled_rows(X, self.data_norm_) * np.float32(self.data_norm_ / self.row_norm_)
+
     def _average(self, rows, draws):
         """The log of the mean probability over draws of the layers."""
         total = np.full((len(rows), self.n_outputs_), -np.inf)
-        for number in range(len(self.posterior_samples_)):
+        for logits in self._outputs(rows, draws):
+            np.logaddexp(total, log_softmax(logits, axis=1), out=total)
+        return total - np.log(len(self.posterior_samples_))
+
+    def _outputs(self, rows, draws):
+        """Yield the logits of each draw of the layers, of shape (n_rows, n_classes)."""
+        for number in range(len(draws[-1][1])):
             a = rows
             for weights, biases in draws[:-1]:
                 a = a @ weights[number] + biases[number]
                 a = np.tanh(a) if self.activation_ == "tanh" else np.maximum(a, 0.0)
             weights, biases = draws[-1]
-            logits = (a @ weights[number] + biases[number]).astype(np.float64)
-            np.logaddexp(total, log_softmax(logits, axis=1), out=total)
-        return total - np.log(len(self.posterior_samples_))
+            yield (a @ weights[number] + biases[number]).astype(np.float64)
 
     def _drawn_posterior(self, **shared):
         return NetworkPosterior(**shared, sizes=self.layer_sizes_, classes=self.classes_)

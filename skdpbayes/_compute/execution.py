@@ -185,7 +185,10 @@ def _set_threads(library, number):
 
 @contextmanager
 def progress_bar(total, label, verbose):
-    """Yield a function that notes a step of ``total``, for work that is done step by step from Python."""
+    """Yield a function that notes a step of at most ``total``, for work that Python does step by step.
+
+    Work that ends earlier was all that there was to do, and its bar is full.
+    """
     progress = _Progress(total, label) if verbose else None
 
     def advance():
@@ -194,6 +197,8 @@ def progress_bar(total, label, verbose):
 
     try:
         yield advance
+        if progress:
+            progress.complete()
     finally:
         if progress:
             progress.close()
@@ -217,10 +222,10 @@ def compiler_announced(label, verbose):
         _running.reset(token)
 
 
-def drawing_bar(total):
-    """A `progress_bar` for draws that are made after all records were read."""
+def drawing_bar(total, phase="drawing"):
+    """A `progress_bar` for chains that run after all records were read, on what was released."""
     label, verbose = _running.get()
-    return progress_bar(total, f"{label}, drawing", verbose)
+    return progress_bar(total, f"{label}, {phase}", verbose)
 
 
 class _Announcement(Listener):
@@ -301,6 +306,17 @@ class _Progress:
             print(f"{self.label}: step {done:,} of {self.total:,}", flush=True)
             self.last_line = time.monotonic()
         self.done = done
+
+    def complete(self):
+        """Fewer steps than were possible were all."""
+        if self.done == self.total:
+            return
+        self.total = self.done
+        if self.bar is not None:
+            self.bar.total = self.done
+            self.bar.refresh()
+        else:
+            self.to(self.done)
 
     def close(self):
         if self.bar is not None:

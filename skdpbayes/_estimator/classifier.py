@@ -1,6 +1,6 @@
 """Private classifiers: plans without data, and probabilities averaged over posterior draws.
 
-p(y | x, data) = mean over draws of p(y | x, theta)
+p(y | x, data) = mean over draws of p(y | x, theta),    its interval = quantiles over draws
 """
 
 import math
@@ -12,12 +12,12 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from scipy.special import log_softmax, logsumexp
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import gen_batches
 
-from .._arguments import check_sizes
+from .._arguments import check_level, check_sizes
 from .._compute.gradients import CompiledCore
 from .._data.collections import refuse_other_order_around
 from .._data.columns import label_set, typed_labels
@@ -324,8 +324,56 @@ def _on_log_scale(mean, weights, exact):
     return log_mean
 
 
+def quantiles_of_draws(values, weights, levels):
+    """Quantiles over draws that have weights.
+
+    The ``k``-th smallest value is at the level ``w_1 + ... + w_k - (w_1 + w_k) / 2``, relative to that of the
+    largest. Between levels, values are interpolated: as NumPy does if all weights are the same.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., n_draws)
+    weights : ndarray of shape (n_draws,) or None
+        They add up to one; None counts all the same.
+    levels : sequence of float
+
+    Returns
+    -------
+    quantiles : ndarray of shape (..., n_levels)
+    """
+    if weights is None:
+        return np.moveaxis(np.quantile(values, levels, axis=-1), 0, -1)
+    order = np.argsort(values, axis=-1)
+    values, weights = np.take_along_axis(values, order, axis=-1), weights[order]
+    places = np.cumsum(weights, axis=-1) - 0.5 * (weights[..., :1] + weights)
+    quantiles = []
+    for level in levels:
+        wanted = level * places[..., -1:]
+        above = np.clip((places < wanted).sum(axis=-1, keepdims=True), 1, places.shape[-1] - 1)
+        (p, q), (a, b) = (
+            (np.take_along_axis(part, above - 1, axis=-1), np.take_along_axis(part, above, axis=-1))
+            for part in (places, values)
+        )
+        share = np.clip((wanted - p) / np.maximum(q - p, 1e-300), 0.0, 1.0)
+        quantiles.append(a + share * (b - a))
+    return np.concatenate(quantiles, axis=-1)
+
+
+def _probability_quantiles(logits, weights, levels):
+    """Quantiles of classes' probabilities, of shape (n_rows, n_classes, 2), at levels that add up to one."""
+    if logits.shape[1] == 2:
+        logits = logits[:, 1:] - logits[:, :1]
+    if logits.shape[1] > 1:
+        return quantiles_of_draws(softmax(logits, axis=1), weights, levels)
+    log_odds = quantiles_of_draws(logits, weights, levels)
+    return expit(np.concatenate([-log_odds[..., ::-1], log_odds], axis=1))
+
+
 class PrivateClassifier(ClassifierMixin, PrivatePosterior):
-    """Predictions of labels, for estimators with ``_model(n_features, n_classes)`` and ``_log_proba(X)``."""
+    """Predictions of labels, for estimators with ``_model(n_features, n_classes)`` and ``_log_proba(X)``.
+
+    ``_logits(X, draws)`` yields arrays of shape (n_rows, 1 or n_classes, n_draws), a block of rows at a time.
+    """
 
     classes: Any
     classes_: np.ndarray
@@ -412,6 +460,65 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
         """
         log_proba = self._log_proba(X)
         return normalized(np.exp(log_proba, out=log_proba))
+
+    def probability_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed intervals of the class probabilities of new rows; they spend no budget.
+
+        They are intervals of the *probability* ``p(class | x)``, not of the label: of a row whose label is a
+        toss of a coin, the probability may be surely near 0.5. Draws count as in `predict_proba`. Those of
+        networks under privacy are too close to each other, and their intervals too short.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than ``data_norm`` are clipped, as in `fit`.
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            Lower and upper ends, in the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range, or if the fit kept a single draw.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (20_000, 2))
+        >>> y = rng.random(20_000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+        >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+        >>> low, high = clf.probability_interval([[0.5, 0.0]])[0, 1]
+        >>> bool(0.68 < low < 1 / (1 + np.exp(-1)) < high < 0.78)
+        True
+        """
+        posterior = self._posterior
+        check_level(level)
+        posterior.warn_unless_calibrated()
+        draws = posterior.enough()
+        if len(draws) == 1:
+            raise ValueError(
+                "a single draw has no intervals: fit with a larger n_draws, or another sampler."
+            )
+        weights = self.plan_.sampler.importance_weights(self.released_, draws)
+        tails = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
+
+        def ends(self, X):
+            return np.concatenate(
+                [_probability_quantiles(part, weights, tails) for part in self._logits(X, draws)]
+            )
+
+        return by_blocks(ends)(self, X)
 
     @by_blocks
     def predict(self, X: MatrixLike) -> np.ndarray:

@@ -15,6 +15,7 @@ from ._tables import (
     probability,
     rate_ratios,
     raw_coefficients,
+    raw_components,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "probability",
     "rate_ratios",
     "raw_coefficients",
+    "raw_components",
     "to_marginaleffects",
 ]
 

@@ -1,6 +1,7 @@
-"""Coefficients in the units of the columns before scaling.
+"""Coefficients, and components of mixtures, in the units of the columns before scaling.
 
     z = A x + c,      theta^T z + b = (A^T theta)^T x + (b + theta^T c)
+    z_i = a x_j + c,  x_j has mean (m - c) / a and deviation s / |a|, if z_i has m and s
 
 ``x`` are the columns of the table, or what an encoder makes of them. The steps of a pipeline are followed
 from there: scalers with public or released bounds change ``A`` and ``c``, branches take rows of them, and a
@@ -307,6 +308,41 @@ def raw_draws(estimator, model, draws, names):
     return raw, [affine.names[j] for j in used]
 
 
+def raw_moments(estimator, model, draws):
+    """Draws of means and of deviations, of shape (n_draws, n_components, n), and the names of raw columns.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+    model : DPGaussianMixturePosterior
+        The last step.
+    draws : MixtureDraws
+
+    Raises
+    ------
+    ValueError
+        If a column of the last step is not one of the raw columns, up to a factor and a constant.
+    """
+    names = [str(name) for name in model._column_names()]
+    affine = affine_of(estimator, model, names)
+    places = np.abs(affine.matrix).argmax(axis=1)
+    for name, row in zip(names, affine.matrix, strict=True):
+        if np.count_nonzero(row) != 1:
+            raise ValueError(
+                f"there are no components in raw units: {name!r} is made of {np.count_nonzero(row)} columns."
+            )
+    scale = affine.matrix[np.arange(len(names)), places]
+    variances = draws.covariances
+    if model.covariance_type in ("tied", "full"):
+        variances = np.diagonal(variances, axis1=-2, axis2=-1)
+    if model.covariance_type == "tied":
+        variances = variances[:, None]
+    if model.covariance_type == "spherical":
+        variances = variances[:, :, None]
+    deviations = np.broadcast_to(np.sqrt(variances), draws.means.shape) / np.abs(scale)
+    return (draws.means - affine.shift) / scale, deviations, [affine.names[j] for j in places]
+
+
 def affine_of(estimator, model, names):
     """The `Affine` of the columns of the last step, as for `raw_draws`."""
     estimator = getattr(estimator, "best_estimator_", estimator)
@@ -365,7 +401,7 @@ def follow(node, before):
     after = None if names is None else _new_names(node, names)
     if after is None:
         raise ValueError(
-            f"there are no coefficients in raw units behind {name}, a {type(step).__name__}: it "
+            f"there are no raw units behind {name}, a {type(step).__name__}: it "
             + (
                 "does not name its columns."
                 if names is not None
@@ -462,8 +498,6 @@ def _all_indicators(parts, named):
 def _of_terms(step, before, name):
     """The effects of raw columns by a step that knows them itself."""
     if before.column_names is None:
-        raise ValueError(
-            f"there are no coefficients in raw units behind {name}: columns were scaled before it."
-        )
+        raise ValueError(f"there are no raw units behind {name}: columns were scaled before it.")
     matrix, shift, names = step._affine()
     return Affine(matrix, shift, names, indicators_of(step, before.indicators, ()))

@@ -23,14 +23,17 @@ from .._estimator.summaries import (
     append_intercept,
     coefficient_index,
     median_table,
+    names_of_ends,
     required_pandas,
     statement_table,
+    whole_table,
     with_notes,
 )
 from .._typing import Label, RandomStateLike
 from ..linear_model._base import LinearPosterior
+from ..mixture import DPGaussianMixturePosterior
 from ..pipeline._steps import fitted_tree, names_of_last
-from ._raw import affine_of, raw_draws, with_references, without_doubt
+from ._raw import affine_of, raw_draws, raw_moments, with_references, without_doubt
 
 # Coefficients as rows: from named arrays of draws to one column of draws and one label each.
 
@@ -493,6 +496,81 @@ def raw_coefficients(
     return with_notes(without_doubt(table, references), notes_of(estimator, raw=True))
 
 
+def raw_components(
+    estimator: Any,
+    level: float = 0.9,
+    *,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of a mixture's components in the units of the columns before a pipeline scaled them.
+
+    Requires pandas. It spends no budget.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with a `DPGaussianMixturePosterior` at its end. Scalers such as `BoundedScaler` and
+        `DPQuantileScaler` are undone. Other steps may stand before the first scaler: what they make of
+        columns is then in raw units. Components are those of clipped rows.
+    level : float, default=0.9
+        Posterior probability of the intervals.
+    n_draws, random_state
+        As for `coefficient_draws`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        One row for each parameter (``"mean"`` and ``"deviation"``, of the rows of a component), component and
+        column. The columns are ``median`` and the ends of the interval.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, or if a step combines or bends columns that were scaled before it.
+    TypeError
+        If there is no mixture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPGaussianMixturePosterior
+    >>> from skdpbayes.inspection import raw_components
+    >>> from skdpbayes.pipeline import make_private_pipeline
+    >>> from skdpbayes.preprocessing import BoundedScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"spend": rng.normal(np.repeat([20.0, 80.0], [12_000, 8_000]), 5.0)})
+    >>> mixture = DPGaussianMixturePosterior(2, random_state=0)
+    >>> model = make_private_pipeline(BoundedScaler(0, 100), mixture).fit(X)
+    >>> raw_components(model)["median"].round().to_dict()
+    {('mean', 0, 'spend'): 20.0, ('mean', 1, 'spend'): 80.0, ('deviation', 0, 'spend'): 5.0, ...}
+    """
+    pd = required_pandas()
+    model = named_model(estimator)
+    if not isinstance(model, DPGaussianMixturePosterior):
+        raise TypeError(
+            f"{type(model).__name__} has no components: pass DPGaussianMixturePosterior, or a pipeline that "
+            "ends in it."
+        )
+    check_level(level)
+    model._posterior.warn_unless_calibrated()
+    means, deviations, columns = raw_moments(
+        estimator, model, draws_of(model, n_draws, random_state)
+    )
+    index = pd.MultiIndex.from_product(
+        [["mean", "deviation"], range(model.n_components_), columns],
+        names=["parameter", "component", "column"],
+    )
+    flat = np.stack([means, deviations], axis=1).reshape(len(means), -1)
+    ends = np.quantile(flat, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    table = {
+        "median": np.median(flat, axis=0),
+        **dict(zip(names_of_ends(level), ends, strict=True)),
+    }
+    return whole_table(table, index)
+
+
 def contrasts(
     estimator: Any,
     contrasts: Any,
@@ -647,7 +725,7 @@ def odds_ratios(
         Posterior probability of the intervals.
     per : mapping of str to float, default=None
         By how much a column grows, such as ``{"age": 10}`` for ten years with ``raw=True``. Others grow
-        by one.
+        by one. A logarithm grows by ``log(2)`` if a column doubles: ``{"log(income)": math.log(2)}``.
     reference : label, default=None
         With more than two classes, the class that others are compared with. None is the first.
     reference_levels : mapping of str to label, default=None
@@ -789,7 +867,9 @@ def _ratios(draws, columns, labels, per, level, references):
     steps = np.ones(len(columns))
     for name, step in (per or {}).items():
         if name not in columns:
-            raise ValueError(f"per names {name!r}, and the columns are {columns}.")
+            bent = [column for column in columns if f"({name})" in column]
+            hint = f" Of a logarithm, per={{{bent[0]!r}: log(2)}} is a doubling." if bent else ""
+            raise ValueError(f"per names {name!r}, and the columns are {columns}.{hint}")
         if not is_number(step) or not np.isfinite(step):
             raise ValueError(f"per must have finite numbers, got {step!r} for {name!r}.")
         steps[columns.index(name)] = step

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,10 +21,13 @@ from .._data.table import largest_weight
 from .._estimator.classifier import PrivateClassifier, log_probabilities
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..models.families import classifier
-from ..models.rows import clip_rows
+from ..models.rows import clip_rows, scale_rows
 from ..privacy.planned_release import Disclosure
 from ..samplers import Sampler
 from ._base import LINEAR_CONSTRAINTS, LinearPosterior
+
+# Logits in memory at once, for intervals of probabilities.
+_CHUNK_ENTRIES = 2**18
 
 
 class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
@@ -142,8 +146,9 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     log-concave likelihood but not convergence. The documentation's theory has the proofs.
 
     By default the prior scale of the coefficients is learnt. The prior of that scale is wide, so that
-    intervals cover large effects. Large effects are rare, so predictions weigh the draws as a narrower prior
-    would. The weights cost nothing; intervals, means and new draws do not use them.
+    intervals cover large effects. Large effects are rare, so `predict_proba` and `probability_interval` weigh
+    the draws as a narrower prior would. The weights cost nothing; intervals of coefficients, means and new
+    draws do not use them.
 
     A scaler, imputer or encoder that is fitted on the same private rows is a leak that this class cannot
     detect.
@@ -242,6 +247,16 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         return log_probabilities(
             X, scale, self.posterior_samples_, self.data_norm_, self.importance_weights_
         )
+
+    def _logits(self, X, draws):
+        X, scale = clip_rows(validate_table(self, X, reset=False), self.data_norm_)
+        offsets = draws[:, :, X.shape[1] :].sum(axis=2)
+        for part in gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // offsets.size)):
+            rows = scale_rows(X[part], scale[part])
+            blocks = zip(draws[:, :, : X.shape[1]].swapaxes(0, 1), offsets.T, strict=True)
+            with single_threaded_blas():  # Blocks of rows are too small for more.
+                logits = [rows @ block.T + offset for block, offset in blocks]
+            yield np.stack(logits, axis=1)
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:

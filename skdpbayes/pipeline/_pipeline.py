@@ -126,7 +126,7 @@ def _last_has(name):
 
 
 class PredictionsMixin:
-    """Intervals and draws of responses of new rows, where the last step has them; they spend no budget."""
+    """Intervals and draws for new rows, where the last step has them; they spend no budget."""
 
     _iter: Any
     _final_estimator: Any
@@ -171,6 +171,24 @@ class PredictionsMixin:
         True
         """
         return self._of_last("prediction_interval", X, level, **params)
+
+    @available_if(_last_has("probability_interval"))
+    def probability_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed intervals of the class probabilities of new rows. Only if the last step has them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as in `fit`, before any step.
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            Lower and upper ends, in the order of ``classes_``.
+        """
+        return self._of_last("probability_interval", X, level)
 
     @available_if(_last_has("posterior_predictive"))
     def posterior_predictive(

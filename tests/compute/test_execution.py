@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._compute import execution, gradients
-from skdpbayes._compute.execution import single_threaded_blas
+from skdpbayes._compute.execution import progress_bar, single_threaded_blas
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.models import TargetBounds, example_gradient, implements, n_examples
 from skdpbayes.privacy import Budget, PrivacyLedger
@@ -313,6 +314,32 @@ def test_draws_show_progress_after_the_rows_were_read(capsys):
         model.set_params(verbose=0).fit(X, y)
     assert "noise_aware, drawing" in shown
     assert "".join(capsys.readouterr()) == ""
+
+
+def test_bars_of_a_fit_end_full(capsys, monkeypatch):
+    X, y = make_classification(300, 3, n_redundant=0, random_state=0)
+    model = DPBayesianLogisticRegression(delta=1e-6, classes=[0, 1], n_draws=20, verbose=1)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(X, y)
+    last = {}
+    for line in capsys.readouterr().out.splitlines():
+        if found := re.fullmatch(r"(.*): step ([\d,]+) of ([\d,]+)", line):
+            last[found[1]] = found[2], found[3]
+    assert set(last) == {"noise_aware", "noise_aware, warm-up", "noise_aware, drawing"}
+    assert all(done == total for done, total in last.values())
+
+
+def test_a_bar_is_full_after_less_work_and_not_after_an_error(capsys):
+    pytest.importorskip("tqdm")
+    with progress_bar(8, "less", True) as advance:
+        advance()
+    with pytest.raises(KeyboardInterrupt), progress_bar(8, "stopped", True) as advance:
+        advance()
+        raise KeyboardInterrupt
+    less, stopped = capsys.readouterr().err.strip("\n").split("\n")  # Bars are written over.
+    assert "1/1" in less.split("\r")[-1]
+    assert "1/8" in stopped.split("\r")[-1]
 
 
 def test_a_target_of_ones_own_is_said_to_take_longer_and_to_compile():

@@ -571,3 +571,18 @@ def test_codes_of_categories_are_none_of_marginaleffects_numbers(table, named):
         found = marginaleffects.avg_comparisons(seen, variables=name).sort("contrast")
         np.testing.assert_allclose(found["estimate"].to_numpy(), expected["mean"], atol=2e-3)
         assert found["contrast"].to_list() == [contrast for _, contrast in expected.index]
+
+
+def test_a_logarithm_has_a_ratio_per_doubling(table):
+    X, y, _ = table
+    incomes = X[["income"]].fillna(1.0) + 1.0
+    clf = DPBayesianLogisticRegression(random_state=0)
+    steps = FunctionTransformer(np.log), BoundedScaler(0, 12), clf
+    pipeline = make_private_pipeline(*steps).fit(incomes, y)
+    per_unit = odds_ratios(pipeline, raw=True).loc["log(income)", "median"]
+    doubled = odds_ratios(pipeline, raw=True, per={"log(income)": np.log(2)})
+    np.testing.assert_allclose(
+        doubled.loc["log(income)", "median"], per_unit ** np.log(2), rtol=1e-3
+    )
+    with pytest.raises(ValueError, match=r"per=\{'log\(income\)': log\(2\)\} is a doubling"):
+        odds_ratios(pipeline, raw=True, per={"income": 2})

@@ -254,7 +254,7 @@ def warmed_up_chains(density):
     chains = Chains(u, metric, mode.size**-0.25, _GROWTH_SD)
     state, states = (u, *density.negative_log_likelihood(u)), []
     next_check, time = _LEAST_WARM_UP, 1.0
-    with drawing_bar(_MOST_WARM_UP) as advance:
+    with drawing_bar(_MOST_WARM_UP, "warm-up") as advance:
         for n_rounds in range(1, _MOST_WARM_UP + 1):
             state, accepted, grew = _round(density, chains, state, generator)
             gain = 1.0 / (1.0 + (n_rounds - 1) / 4.0)
