@@ -77,21 +77,21 @@ def _nothing():
 
 # What statsmodels calls arguments of a fit, by what to write here, after the name of the last step.
 _WEIGHTS = (
-    "rows have weights by {last}__sample_weight=..., up to the max_sample_weight of the model"
+    "rows have weights by {last}__sample_weight=..., up to the max_sample_weight of the model."
 )
 _ERRORS = (
     "there is no covariance to choose. Rows of the same person are groups=..., with max_rows_per_group=1 in "
-    "the model, so that intervals treat rows as independent, and are right to"
+    "the pipeline, so that intervals treat rows as independent, and are right to."
 )
 _ELSEWHERE = {
-    "offset": "counts have an exposure instead, {last}__exposure=np.exp(offset), and others have no offset",
+    "offset": "counts have an exposure instead, {last}__exposure=np.exp(offset); others have no offset.",
     **dict.fromkeys(("freq_weights", "var_weights", "weights"), _WEIGHTS),
     **dict.fromkeys(("cov_type", "cov_kwds"), _ERRORS),
 }
 
 
 def check_arguments(pipeline, params, X, y):
-    """Raise a ValueError for arguments that no step is named for, or that are in another order than rows.
+    """Raise an error for arguments that no step is named for, or takes, or in another order than rows.
 
     Parameters
     ----------
@@ -104,30 +104,22 @@ def check_arguments(pipeline, params, X, y):
     last = names[-1]
     # Metadata that is routed belongs to whichever step requests it.
     for given in () if _routing_enabled() else sorted(params):
-        step, separator, argument = given.rpartition("__")
-        instead = _ELSEWHERE.get(argument)
-        if instead is not None and not _takes(pipeline, step, argument):
-            raise ValueError(f"fit does not accept {given}=...: {instead.format(last=last)}.")
-        step, separator, _ = given.partition("__")
+        step, separator, argument = given.partition("__")
+        instead = _ELSEWHERE.get(argument if separator else given, "").format(last=last)
         if not separator:
-            raise ValueError(
-                f"fit of a pipeline does not accept {given}=...: say which step it is for, e.g. "
-                f"{last}__{given}=..."
-            )
+            instead = instead or f"say which step it is for, e.g. {last}__{given}=..."
+            raise ValueError(f"fit of a pipeline does not accept {given}=...: {instead}")
         if step not in names:
             raise ValueError(
                 f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
                 f"{names}."
             )
+        estimator = dict(pipeline.steps)[step]
+        if instead and _is_ours(estimator) and not has_fit_parameter(estimator, argument):
+            raise TypeError(
+                f"{type(estimator).__name__}.fit() got an unexpected keyword argument {argument!r}: {instead}"
+            )
     refuse_columns_in_other_order(X=X, y=y, **params)
-
-
-def _takes(pipeline, step, argument):
-    """Whether the fit of a step has an argument, or is not one of this package."""
-    estimator = dict(pipeline.steps).get(step)
-    return estimator is not None and (
-        not _is_ours(estimator) or has_fit_parameter(estimator, argument)
-    )
 
 
 def of_chosen(params, X, kept):
