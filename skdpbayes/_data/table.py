@@ -20,9 +20,10 @@ from .columns import encode_labels
 
 # As in scikit-learn.
 UNLABELLED = "no_validation"
+FIT_WITHOUT_OUTCOME = "fit(X, y.fillna(0), sample_weight=y.notna())"
 WITHOUT_OUTCOME = (
     "keep rows without a label or response, with any valid y and sample_weight=0, so that the number of rows "
-    "stays public, e.g. fit(X, y.fillna(0), sample_weight=y.notna()). Leave them out only where it is public "
+    f"stays public, e.g. {FIT_WITHOUT_OUTCOME}. Leave them out only where it is public "
     "which they are, or under neighboring_relation='add_or_remove_one'."
 )
 

@@ -557,7 +557,9 @@ def single_direction(released):
         f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "
         "single direction, so the model hardly sees what else they hold: columns are probably not "
         "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
-        "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
+        "privately; if all are of one unit, data_norm='auto' will do. Columns with declared bounds, as in a "
+        "formula, are scaled: most of their values seem to lie at a bound, so set wider ones. Fitting again "
+        "spends budget again.",
     )
 
 

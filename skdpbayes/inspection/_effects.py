@@ -40,7 +40,7 @@ from .._typing import MatrixLike, RandomStateLike
 from ..models.rows import clip_rows, scale_rows
 from ..pipeline._steps import fitted_tree
 from ..preprocessing import FormulaEncoder
-from ..preprocessing._factors import Levels, Missing
+from ..preprocessing._factors import Levels, Missing, category_text
 from ..privacy.deferred_warnings import warn
 from ._tables import draws_of, linear_model_of, notes_of
 
@@ -69,7 +69,8 @@ def average_marginal_effects(
     """Table of average marginal effects over *public* rows.
 
     An effect is a slope of the mean response for a column of numbers, the difference between 1 and 0 for a
-    column of zeros and ones, and the difference to the first level for a column of text or categories. It is
+    column of zeros and ones, and the difference to a reference level for a column of text or categories: that
+    of ``C(x, levels=[...], reference=level)`` in a formula, else the first level in sorted order. It is
     computed for each draw, through all steps of a pipeline, and averaged over the rows.
 
     **The rows must be public**: profiles that you write down, a published sample, or rows that a private
@@ -139,9 +140,11 @@ def average_marginal_effects(
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
     codes = codes_of(estimator, frame, categorical)
+    references = _references(estimator)
     effects, index = [], []
     for name in wanted:
-        for contrast, upper, lower, width in _changes(frame[name], name in codes):
+        changes = _changes(frame[name], name in codes, references.get(name))
+        for contrast, upper, lower, width in changes:
             ends = [frame.assign(**{name: values}) for values in (upper, lower)]
             means = [_mean(estimator, model, draws, end, shares) for end in ends]
             effects.append((means[0] - means[1]) / width)
@@ -240,12 +243,22 @@ def codes_of(estimator, frame, named):
     return list(dict.fromkeys([*_known(named, frame), *_declared_codes(estimator, frame)]))
 
 
+def _factors(estimator):
+    """The factors of a formula at the beginning, none without a formula."""
+    encoder = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
+    terms = encoder._terms() if isinstance(encoder, FormulaEncoder) else []
+    return [factor for term in terms for factor in term]
+
+
+def _references(estimator):
+    """The reference levels that a formula declares, by column."""
+    levels = (factor for factor in _factors(estimator) if isinstance(factor, Levels))
+    return {factor.column: factor.reference for factor in levels}
+
+
 def _declared_codes(estimator, frame):
     """The columns of a frame of which a formula at the beginning reads categories, and no numbers."""
-    encoder = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
-    if not isinstance(encoder, FormulaEncoder):
-        return []
-    factors = [factor for term in encoder._terms() for factor in term]
+    factors = _factors(estimator)
     codes = {factor.column for factor in factors if isinstance(factor, Levels)}
     others = [factor for factor in factors if not isinstance(factor, Levels | Missing)]
     numbers = {name for factor in others for name in factor.columns}
@@ -263,9 +276,16 @@ def is_numeric_column(column):
     return getattr(column.dtype, "kind", "O") in "iuf"
 
 
-def sorted_levels(column):
-    """The sorted levels of a column, of which the first is the reference."""
-    return sorted(column.dropna().unique(), key=lambda level: (str(type(level)), level))
+def sorted_levels(column, reference=None):
+    """The levels of a column, a declared reference first if there is one, and then in sorted order."""
+    levels = sorted(column.dropna().unique(), key=lambda level: (str(type(level)), level))
+    if reference is None or not levels:
+        return levels
+    texts = list(map(category_text, levels))
+    place = texts.index(category_text(reference)) if category_text(reference) in texts else None
+    # Rows may have all levels but the reference.
+    first = reference if place is None else levels.pop(place)
+    return [first, *levels]
 
 
 def _known(names, frame):
@@ -286,15 +306,17 @@ def _shares(weights, n_rows):
     return weights / weights.sum()
 
 
-def _changes(column, is_coded):
-    """Yield (contrast, upper values, lower values, width) of a column."""
+def _changes(column, is_coded, reference=None):
+    """Yield (contrast, upper values, lower values, width) of a column, with its declared reference level."""
     if not is_numeric_column(column) or is_coded:
         on_error = reraise_if_safe("levels must be numbers, text or truth values.")
-        first, *others = sanitize_errors(sorted_levels, column, on_error=on_error) or [None]
+        levels = sanitize_errors(sorted_levels, column, reference, on_error=on_error)
+        first, *others = levels or [None]
         for level in others:
             yield f"{level} - {first}", level, first, 1.0
     elif is_binary(column):
-        yield "1 - 0", 1.0, 0.0, 1.0
+        upper, lower = (0, 1) if reference == 1 else (1, 0)
+        yield f"{upper} - {lower}", float(upper), float(lower), 1.0
     elif column.notna().any():
         values = column.to_numpy()
         spread = float(np.nanmax(values) - np.nanmin(values))
@@ -419,13 +441,17 @@ def _posterior_model():
             names = append_intercept(model._column_names(), draws.shape[2])
             if draws.shape[1] > 1:
                 names = [f"{name}[{label}]" for label in model.classes_ for name in names]
+            references = _references(estimator)
             vault = ModelVault(
                 coef=flat.mean(axis=0),
                 coefnames=np.asarray(names),
                 formula="",  # Names of variables are given, below.
                 vcov=np.atleast_2d(np.cov(flat.T)),
                 modeldata=pl.DataFrame(
-                    {name: _column(pl, name, frame[name], name in codes) for name in frame}
+                    {
+                        name: _column(pl, frame[name], name in codes, references.get(name))
+                        for name in frame
+                    }
                 ),
                 package="skdpbayes",
                 variable_names=[response, *frame.columns],
@@ -480,11 +506,12 @@ def _kind(column):
     return "binary" if is_binary(column) else "numeric"
 
 
-def _column(pl, name, column, is_code):
+def _column(pl, column, is_code, reference):
     """A column for polars; categories have the same order as in `average_marginal_effects`."""
     if is_numeric_column(column) and not is_code:
-        return pl.Series(name, column.tolist())
+        return pl.Series(column.name, column.tolist())
     texts = [
         None if lost else str(value) for value, lost in zip(column, column.isna(), strict=True)
     ]
-    return pl.Series(name, texts, dtype=pl.Enum(list(map(str, sorted_levels(column)))))
+    levels = pl.Enum(list(map(str, sorted_levels(column, reference))))
+    return pl.Series(column.name, texts, dtype=levels)

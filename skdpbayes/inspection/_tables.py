@@ -33,6 +33,7 @@ from .._typing import Label, RandomStateLike
 from ..linear_model._base import LinearPosterior
 from ..mixture import DPGaussianMixturePosterior
 from ..pipeline._steps import fitted_tree, names_of_last
+from ..preprocessing import FormulaEncoder
 from ._raw import affine_of, raw_draws, raw_moments, with_references, without_doubt
 
 # Coefficients as rows: from named arrays of draws to one column of draws and one label each.
@@ -227,11 +228,39 @@ def draw_blocks(estimator, n_draws, random_state, raw, reference_levels=None):
     return Blocks(model, draws, names)
 
 
-def notes_of(estimator, raw):
-    """Notes on intervals of a fitted estimator or pipeline, see `interval_notes` of its model.
+def _refuse_scaled(per, estimator, model):
+    """Refuse ``per`` for columns that were scaled, since it is in units of the table."""
+    names = [str(name) for name in model._column_names()]
+    wanted = [name for name in per or () if name in names]
+    try:
+        affine = affine_of(estimator, model, names)
+    except ValueError:
+        if estimator is not model:
+            return  # A step combines or bends what was scaled, and there are no other units.
+        scaled = wanted  # The last step alone does not know what was done before it.
+    else:
+        as_passed = (np.count_nonzero(affine.matrix, axis=1) == 1) & (affine.shift == 0)
+        as_passed &= affine.matrix.sum(axis=1) == 1
+        scaled = [name for name in wanted if not as_passed[names.index(name)]]
+    if scaled:
+        raise ValueError(
+            f"per is in units of the table, but {scaled} were scaled before they reached the model: pass "
+            "raw=True, with the fitted pipeline."
+        )
 
-    Indicators that an encoder made are not named, and with ``raw`` columns are those of the table.
+
+def notes_of(estimator, raw):
+    """Notes of a fitted estimator or pipeline: on its intervals, and on what missing cells count as.
+
+    Those of `interval_notes` do not name indicators that an encoder made, and with ``raw`` columns are those
+    of the table.
     """
+    first = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
+    on_cells = first._notes() if isinstance(first, FormulaEncoder) else ()
+    return _notes_on_intervals(estimator, raw) + on_cells
+
+
+def _notes_on_intervals(estimator, raw):
     model = linear_model_of(estimator)
     names = [str(name) for name in model._column_names()]
     try:
@@ -433,6 +462,7 @@ def raw_coefficients(
     estimator: Any,
     level: float = 0.9,
     *,
+    per: Mapping[str, float] | None = None,
     reference_levels: Mapping[str, Label] | None = None,
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
@@ -451,6 +481,8 @@ def raw_coefficients(
         Fitted; for an estimator, its own coefficients.
     level : float, default=0.9
         Posterior probability of the intervals.
+    per : mapping of str to float, default=None
+        By how much a column grows, such as ``{"age": 10}`` for ten years. Others grow by one.
     reference_levels : mapping of str to label, default=None
         As for `odds_ratios`. The intercept is then of rows with these levels.
     n_draws, random_state
@@ -465,8 +497,8 @@ def raw_coefficients(
     Raises
     ------
     ValueError
-        If ``level`` is out of range, or if a step combines or bends columns that were scaled before it, so
-        that there are no coefficients in raw units.
+        If ``level`` is out of range, if ``per`` names an unknown column, or if a step combines or bends
+        columns that were scaled before it, so that there are no coefficients in raw units.
     TypeError
         If there are no coefficients.
 
@@ -490,6 +522,9 @@ def raw_coefficients(
     model, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, True, reference_levels
     )
+    if per:
+        draws = draws.copy()
+        draws[:, :, : len(columns)] *= _steps_of(per, columns)
     labels = model.classes_ if draws.shape[1] > 1 else None
     index = coefficient_index(append_intercept(columns, draws.shape[2]), labels)
     table = statement_table(np.reshape(draws, (len(draws), -1)), index, level)
@@ -724,8 +759,9 @@ def odds_ratios(
     level : float, default=0.9
         Posterior probability of the intervals.
     per : mapping of str to float, default=None
-        By how much a column grows, such as ``{"age": 10}`` for ten years with ``raw=True``. Others grow
-        by one. A logarithm grows by ``log(2)`` if a column doubles: ``{"log(income)": math.log(2)}``.
+        By how much a column grows, such as ``{"age": 10}`` for ten years, in units of the table: columns
+        that were scaled need ``raw=True``. Others grow by one. A logarithm grows by ``log(2)`` if a column
+        doubles: ``{"log(income)": math.log(2)}``.
     reference : label, default=None
         With more than two classes, the class that others are compared with. None is the first.
     reference_levels : mapping of str to label, default=None
@@ -747,8 +783,9 @@ def odds_ratios(
     Raises
     ------
     ValueError
-        If ``level`` is out of range, if ``per`` names an unknown column, if ``reference`` is no class, or
-        if ``reference_levels`` names a column without levels, or a level that it does not have.
+        If ``level`` is out of range, if ``per`` names an unknown column, or one that was scaled without
+        ``raw=True``, if ``reference`` is no class, or if ``reference_levels`` names a column without levels,
+        or a level that it does not have.
     TypeError
         If the model is no classifier with coefficients.
 
@@ -789,6 +826,8 @@ def odds_ratios(
             "reference is a class. Levels of columns that others are compared with are given as "
             "reference_levels={column: level}."
         )
+    if not raw:
+        _refuse_scaled(per, estimator, linear_model_of(estimator))
     model, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels
     )
@@ -804,7 +843,7 @@ def odds_ratios(
             f"second of classes_, {second!r}, against {first!r}: leave reference at None, and take 1 / ratio "
             f"for the odds of {first!r}."
         )
-    table = _ratios(draws, columns, labels, per, level, references)
+    table = _ratios(draws, columns, labels, _steps_of(per, columns), level, references)
     return with_notes(table, notes_of(estimator, raw))
 
 
@@ -835,7 +874,8 @@ def rate_ratios(
     Raises
     ------
     ValueError
-        If ``level`` is out of range, or if ``per`` or ``reference_levels`` names what there is not.
+        If ``level`` is out of range, if ``per`` or ``reference_levels`` names what there is not, or if
+        ``per`` names a column that was scaled, without ``raw=True``.
     TypeError
         If the model is not one of counts.
 
@@ -854,16 +894,17 @@ def rate_ratios(
     """
     if not linear_model_of(estimator)._reads_counts:
         raise TypeError("rates are of counts: of classes take odds_ratios.")
+    if not raw:
+        _refuse_scaled(per, estimator, linear_model_of(estimator))
     _, draws, columns, references = draw_blocks(
         estimator, n_draws, random_state, raw, reference_levels
     )
-    table = _ratios(draws, columns, None, per, level, references)
+    table = _ratios(draws, columns, None, _steps_of(per, columns), level, references)
     return with_notes(table, notes_of(estimator, raw))
 
 
-def _ratios(draws, columns, labels, per, level, references):
-    """A table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
-    check_level(level)
+def _steps_of(per, columns):
+    """By how much each column grows, of shape (n_columns,); raises a ValueError."""
     steps = np.ones(len(columns))
     for name, step in (per or {}).items():
         if name not in columns:
@@ -873,6 +914,12 @@ def _ratios(draws, columns, labels, per, level, references):
         if not is_number(step) or not np.isfinite(step):
             raise ValueError(f"per must have finite numbers, got {step!r} for {name!r}.")
         steps[columns.index(name)] = step
+    return steps
+
+
+def _ratios(draws, columns, labels, steps, level, references):
+    """A table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
+    check_level(level)
     ratios = np.exp(draws[:, :, : len(columns)] * steps)
     flat = ratios.reshape(len(draws), -1)
     index = coefficient_index(columns, labels)

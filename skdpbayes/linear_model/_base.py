@@ -58,8 +58,12 @@ _PIPELINE_PARAMETERS = (
 # What belongs to the fit, by names that it has elsewhere, too.
 _FIT_PARAMETERS = {
     **dict.fromkeys(("data", "df"), "fit(data)"),
-    **dict.fromkeys(("weights", "sample_weight"), "fit(data, model__sample_weight=...)"),
-    **dict.fromkeys(("exposure", "offset"), "fit(data, model__exposure=...)"),
+    **dict.fromkeys(
+        ("weights", "freq_weights", "var_weights", "sample_weight"),
+        "fit(data, model__sample_weight=...)",
+    ),
+    "exposure": "fit(data, model__exposure=...)",
+    "offset": "fit(data, model__exposure=np.exp(offset))",
     "groups": "fit(data, groups=...)",
 }
 
@@ -106,8 +110,8 @@ class LinearPosterior(PrivatePosterior):
         Parameters
         ----------
         formula : str
-            Such as ``"y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) + age:income"``.
-            ``- 1`` leaves out the intercept.
+            Such as ``"y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) * income"``.
+            ``- 1`` leaves out the intercept, if all bounds are around 0 and no levels have a reference.
         bounds : mapping of str to (float, float), default=None
             Public bounds of columns that are named in the formula.
         levels : mapping of str to sequence, default=None
@@ -164,6 +168,7 @@ class LinearPosterior(PrivatePosterior):
                 f"formula={formula!r} has the response among its terms, which would predict itself: leave "
                 "it out there."
             )
+        encoder._check_constant(constant)
         outer = {name: params.pop(name) for name in _PIPELINE_PARAMETERS if name in params}
         defaults = {"data_norm": encoder.norm, "fit_intercept": constant}
         model = cls(**{**defaults, **params})

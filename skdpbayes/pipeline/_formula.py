@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 
 from .._arguments import is_number
 from .._errors import column_names, to_native
+from .._estimator.summaries import with_notes
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
 from ..privacy.deferred_warnings import warn, warns_last
 from ._pipeline import PrivatePipeline
+from ._plan import PipelinePlan
 
 
 class FormulaPipeline(PrivatePipeline):
@@ -74,6 +76,30 @@ class FormulaPipeline(PrivatePipeline):
             verbose=verbose,
         )
         self.response = response
+
+    def privacy_plan(self, n_samples: int, n_features: int | None = None) -> PipelinePlan:
+        """The plan of a fit, what it would do and cost, without any data.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows; of persons, with ``max_rows_per_group``.
+        n_features : int, default=None
+            Number of columns of the table. None are those that the formula names; others change nothing.
+
+        Returns
+        -------
+        plan : PipelinePlan
+            Printed, it has the lines of the model's own plan, too.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong, or if the formula is not understood.
+        """
+        if n_features is None:
+            n_features = len(self.steps[0][1].columns)
+        return super().privacy_plan(n_samples, n_features)
 
     @warns_last
     def fit(
@@ -149,12 +175,28 @@ class FormulaPipeline(PrivatePipeline):
                 f"{model.fit_intercept}: write '0 + ...' in a formula without one, and make a new model with "
                 "from_formula."
             )
+        encoder._check_constant(constant)
         norm: Any = getattr(model, "data_norm", None)
         if len(self.steps) == 2 and is_number(norm) and norm < encoder.norm * (1 - 1e-9):
             warn(
                 f"data_norm={norm:.4g} is below {encoder.norm:.4g}, the length of the formula's longest row: "
                 "longer rows are clipped. Leave data_norm to from_formula, unless this is meant."
             )
+
+    def _from_last(self, name, *args):
+        found, encoder = super()._from_last(name, *args), self.steps[0][1]
+        if name in ("summary", "coef_table") and isinstance(encoder, FormulaEncoder):
+            with_notes(found, (*found.attrs.get("notes", ()), *encoder._notes()))
+        return found
+
+    def _fit_without_outcome(self):
+        if self.response is None:
+            return super()._fit_without_outcome()
+        filled, known = (
+            f"table.fillna({{{self.response!r}: 0}})",
+            f"table[{self.response!r}].notna()",
+        )
+        return f"fit({filled}, {self.steps[-1][0]}__sample_weight={known})"
 
     def _response(self, X, y):
         if y is not None or self.response is None:

@@ -19,7 +19,12 @@ from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, _routing_enabled
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, check_is_fitted, check_memory
+from sklearn.utils.validation import (
+    _check_method_params,
+    check_is_fitted,
+    check_memory,
+    has_fit_parameter,
+)
 
 from .._arguments import check_sizes, table_shape
 from .._data.collections import (
@@ -29,6 +34,7 @@ from .._data.collections import (
     rows_compared,
 )
 from .._data.privacy_units import check_groups, choose_with_firsts, count_persons, has_persons
+from .._data.table import FIT_WITHOUT_OUTCOME
 from .._errors import sanitize_errors
 from .._typing import MatrixLike, RandomStateLike
 from ..exceptions import PrivacyLeakWarning, PrivacyWarning
@@ -69,8 +75,23 @@ def _nothing():
     """A function whose result a memory can keep."""
 
 
+# What statsmodels calls arguments of a fit, by what to write here, after the name of the last step.
+_WEIGHTS = (
+    "rows have weights by {last}__sample_weight=..., up to the max_sample_weight of the model."
+)
+_ERRORS = (
+    "there is no covariance to choose. Rows of the same person are groups=..., with max_rows_per_group=1 in "
+    "the pipeline, so that intervals treat rows as independent, and are right to."
+)
+_ELSEWHERE = {
+    "offset": "counts have an exposure instead, {last}__exposure=np.exp(offset); others have no offset.",
+    **dict.fromkeys(("freq_weights", "var_weights", "weights"), _WEIGHTS),
+    **dict.fromkeys(("cov_type", "cov_kwds"), _ERRORS),
+}
+
+
 def check_arguments(pipeline, params, X, y):
-    """Raise a ValueError for arguments that no step is named for, or that are in another order than rows.
+    """Raise an error for arguments that no step is named for, or takes, or in another order than rows.
 
     Parameters
     ----------
@@ -83,16 +104,20 @@ def check_arguments(pipeline, params, X, y):
     last = names[-1]
     # Metadata that is routed belongs to whichever step requests it.
     for given in () if _routing_enabled() else sorted(params):
-        step, separator, _ = given.partition("__")
+        step, separator, argument = given.partition("__")
+        instead = _ELSEWHERE.get(argument if separator else given, "").format(last=last)
         if not separator:
-            raise ValueError(
-                f"fit of a pipeline does not accept {given}=...: say which step it is for, e.g. "
-                f"{last}__{given}=..."
-            )
+            instead = instead or f"say which step it is for, e.g. {last}__{given}=..."
+            raise ValueError(f"fit of a pipeline does not accept {given}=...: {instead}")
         if step not in names:
             raise ValueError(
                 f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
                 f"{names}."
+            )
+        estimator = dict(pipeline.steps)[step]
+        if instead and _is_ours(estimator) and not has_fit_parameter(estimator, argument):
+            raise TypeError(
+                f"{type(estimator).__name__}.fit() got an unexpected keyword argument {argument!r}: {instead}"
             )
     refuse_columns_in_other_order(X=X, y=y, **params)
 
@@ -592,9 +617,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(tree, X, header)
         labels = partial(labels_of, tree, y)
-        plan = plan_pipeline(tree, n_samples, n_columns, header, labels).changed(
-            leaks=tuple(leaking)
-        )
+        with self._outcomes_explained():
+            plan = plan_pipeline(tree, n_samples, n_columns, header, labels).changed(
+                leaks=tuple(leaking)
+            )
         emit_plan_warnings(plan)
         if is_collection(X):
             from .._data.partitions import refuse_other_order_in_parts
@@ -603,7 +629,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         # Partitions of groups are compared only where rows are taken.
         with self._step_budgets_set(plan, tree), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
-            dry_run(tree, X, y, params)
+            with self._outcomes_explained():
+                dry_run(tree, X, y, params)
             X, y, params, firsts = chosen()
             beside = self._fit_within(plan, tree, X, y, params, firsts)
         set_privacy_attributes(self, plan)
@@ -660,6 +687,21 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         y_pred : ndarray
         """
         return self.fit(X, y, groups, **params).predict(X)
+
+    @contextmanager
+    def _outcomes_explained(self):
+        """Make errors about missing outcomes name a fit of the pipeline, and not of its last step."""
+        try:
+            yield
+        except ValueError as error:
+            if FIT_WITHOUT_OUTCOME not in str(error):
+                raise
+            text = str(error).replace(FIT_WITHOUT_OUTCOME, self._fit_without_outcome())
+            raise ValueError(text) from None
+
+    def _fit_without_outcome(self):
+        """Text of a fit in which rows without an outcome have no weight."""
+        return f"fit(X, y.fillna(0), {self.steps[-1][0]}__sample_weight=y.notna())"
 
     @contextmanager
     def _step_budgets_set(self, plan, tree):

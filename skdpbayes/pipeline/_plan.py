@@ -376,7 +376,7 @@ class StepWarning(NamedTuple):
 
 
 def plans_of_steps(spending, parts, n_samples, n_persons=None):
-    """The warnings of private steps' plans, and the seconds of fits.
+    """The warnings of private steps' plans, the seconds of fits, and the plan of the last step.
 
     Parameters
     ----------
@@ -394,9 +394,12 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
     warnings : tuple of StepWarning
     seconds : float
         A rough guess, as far as plans have one.
+    plan : PlannedRelease or None
+        None if the number of columns of the last step is not known.
     """
-    warnings, seconds = [], 0.0
+    warnings, seconds, plan = [], 0.0, None
     for node in spending:
+        plan = None
         if node.path not in parts or node.before.n_columns is None:
             continue
         epsilon, delta = parts[node.path]
@@ -409,7 +412,7 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
         for text in getattr(plan, "warnings", ()):
             warnings.append(StepWarning(node.path, text, category))
         seconds += getattr(plan, "estimated_seconds", 0.0)
-    return tuple(warnings), seconds
+    return tuple(warnings), seconds, plan
 
 
 def emit_plan_warnings(plan):
@@ -476,6 +479,9 @@ class PipelinePlan(PlannedRelease):
         Those of ``warnings``, the last, that the steps' own plans gave.
     estimated_seconds : float, default=0.0
         A rough guess of the run time of private models; 0 if their numbers of columns are not known yet.
+    plan_of_last : PlannedRelease or None, default=None
+        The plan of the last spending step, for the rows and the budget that it is given; None if its number
+        of columns is not known yet.
     """
 
     budget: Budget
@@ -493,6 +499,7 @@ class PipelinePlan(PlannedRelease):
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
     step_warnings: tuple[StepWarning, ...] = field(default=(), compare=False, repr=False)
     estimated_seconds: float = field(default=0.0, compare=False, repr=False)
+    plan_of_last: Any = field(default=None, compare=False, repr=False)
 
     @property
     def requested_budget(self) -> Budget:
@@ -538,7 +545,21 @@ class PipelinePlan(PlannedRelease):
     def _title(self):
         return "Pipeline plan"
 
+    def summary(self) -> dict[str, str]:
+        """The lines of the printed plan, a dict of {name: text}."""
+        return dict(self._lines())
+
+    def _report_lines(self):
+        return dict(self._own_lines())
+
     def _lines(self):
+        own = self._own_lines()
+        known = {"spends", "protects", "work", *dict(own)}
+        lines = self.plan_of_last._lines() if isinstance(self.plan_of_last, PlannedRelease) else ()
+        return own + [(name, text) for name, text in lines if name not in known]
+
+    def _own_lines(self):
+        """The lines about all steps together, without those of the plan of the last one."""
         ends = self.step_budgets
         if self.persons is not None:
             costs = costs_of_steps(self)
@@ -560,7 +581,8 @@ class PipelinePlan(PlannedRelease):
 
     def _width(self, names):
         # Names of steps may be long.
-        return len("protects")
+        of_last = [name for name in names if name not in self.step_budgets]
+        return len("protects") if self.plan_of_last is None else max(map(len, of_last))
 
 
 def plan_pipeline(tree, n_samples, n_columns, header=None, labels=None):
@@ -632,11 +654,14 @@ def _plan_pipeline(tree, n_samples, rows, labels):
     cheaper = cheaper_steps(spending, relation, limit)
     make = partial(_split, pipeline.shares, spending, n_samples, warnings, cheaper)
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
-    of_steps, seconds = plans_of_steps(spending, plan.step_budgets, n_samples, n_persons)
+    of_steps, seconds, plan_of_last = plans_of_steps(
+        spending, plan.step_budgets, n_samples, n_persons
+    )
     return plan.changed(
         warnings=(*plan.warnings, *(f"{path}: {text}" for path, text, _ in of_steps)),
         step_warnings=of_steps,
         estimated_seconds=seconds,
+        plan_of_last=plan_of_last,
         described=described(tree, n_samples),
         leaks=tuple(tree.leaks()),
         data_norm=norm,

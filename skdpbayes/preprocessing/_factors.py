@@ -1,9 +1,12 @@
 """Factors of a formula: the columns that each makes of a single row, from what the formula declares.
 
-    bounded(e, a, b) -> 2 (clip(e, a, b) - a) / (b - a) - 1,  0 if missing     one column within [-1, 1]
+    bounded(e, a, b) -> 2 (clip(e, a, b) - a) / (b - a) - 1                     one column within [-1, 1]
     C(g, levels)     -> (g = level_1, g = level_2, ...)                         at most a single 1
     bs(x, knots)     -> B-splines of clip(x, a, b), which add up to 1           rows of length at most 1
     missing(x)       -> 1 if x is missing                                       one column of 0 and 1
+
+A missing number counts as a public one, by default the middle of its bounds; a missing category has no
+indicator, so that it counts as the reference, if there is one.
 
 Only what is listed here is understood, and anything else is refused. Nothing here looks at other rows, and no
 error quotes a cell.
@@ -271,6 +274,26 @@ class Factor:
         """``(raw name, scale, shift)`` of each column that comes out; by default these are raw."""
         return [(name, 1.0, 0.0) for name in self.names]
 
+    @property
+    def label(self) -> str:
+        """The name that it has in a term."""
+        return self.names[0]
+
+    @property
+    def counts_missing_as(self) -> str:
+        """The value that a missing cell counts as, empty if it counts as none of the others."""
+        return ""
+
+    @property
+    def needs_margin(self) -> str:
+        """Why a term with this factor needs the same term without it, empty if it does not."""
+        return ""
+
+    @property
+    def without_margin(self) -> str:
+        """The factor to write instead where a formula is to have no such term."""
+        return ""
+
     def values(self, table: Any) -> np.ndarray:
         """An array of shape (n_rows, n_columns), each row from the same row of a table."""
         raise NotImplementedError
@@ -284,6 +307,8 @@ class Bounded(Factor):
     name: str
     lower: float
     upper: float
+    # What a missing number counts as; None is the middle.
+    fill: float | None = None
 
     @property
     def names(self):
@@ -298,12 +323,29 @@ class Bounded(Factor):
         half = 0.5 * (self.upper - self.lower)
         return [(self.name, 1.0 / half, -0.5 * (self.upper + self.lower) / half)]
 
+    @property
+    def needs_margin(self):
+        if self.lower + self.upper == 0:
+            return ""
+        middle = 0.5 * (self.lower + self.upper)
+        return f"the column of {self.name} is 0 at the middle of its bounds, {middle:.10g}, and not at 0"
+
+    @property
+    def without_margin(self):
+        largest = max(-self.lower, self.upper)
+        return f"bounds around 0, bounded({self.name}, {-largest:.10g}, {largest:.10g})"
+
     def values(self, table):
         numbers = np.asarray(evaluate(self.expression, table), dtype=np.float64)
         numbers = np.broadcast_to(numbers, len(table))
         lower, upper = self.lower, self.upper
         scaled = (np.clip(numbers, lower, upper) - lower) / (upper - lower) * 2.0 - 1.0
-        return np.where(np.isnan(scaled), 0.0, np.clip(scaled, -1.0, 1.0))[:, None]
+        filled = 0.0 if self.fill is None else (self.fill - lower) / (upper - lower) * 2.0 - 1.0
+        return np.clip(np.where(np.isnan(scaled), filled, scaled), -1.0, 1.0)[:, None]
+
+    @property
+    def counts_missing_as(self):
+        return f"{0.5 * (self.lower + self.upper) if self.fill is None else self.fill:,.10g}"
 
 
 @dataclass(frozen=True)
@@ -325,6 +367,24 @@ class Levels(Factor):
     @property
     def columns(self):
         return (self.column,)
+
+    @property
+    def label(self):
+        return self.column
+
+    @property
+    def counts_missing_as(self):
+        return "" if self.reference is None else repr(self.reference)
+
+    @property
+    def needs_margin(self):
+        if self.reference is None:
+            return ""
+        return f"{self.reference!r}, the reference of {self.column}, has no column of its own"
+
+    @property
+    def without_margin(self):
+        return f"C({self.column}, levels=[...]) without a reference"
 
     def values(self, table):
         cells = cells_of(table, self.column)
@@ -587,7 +647,7 @@ def checked_levels(given, text, reference=None):
 
 
 def _bounded(tree, text, bounds, levels):
-    arguments = _arguments(tree, text, ("x", "lower", "upper"))
+    arguments = _arguments(tree, text, ("x", "lower", "upper"), ("fill",))
     ends = [_literal(arguments[end], text) for end in ("lower", "upper")]
     if (part := unknown_part(arguments["x"])) is not None:
         raise _unknown(part, text, within=True)
@@ -595,7 +655,11 @@ def _bounded(tree, text, bounds, levels):
         raise ValueError(f"{text} names no column.")
     if not constants_are_finite(arguments["x"]):
         raise ValueError(f"{text} has a constant that is no finite number, such as 1 / 0.")
-    return Bounded(arguments["x"], ast.unparse(arguments["x"]), *bounds_of_call(ends, text))
+    lower, upper = bounds_of_call(ends, text)
+    fill = _literal(arguments["fill"], text) if "fill" in arguments else None
+    if fill is not None and not (is_number(fill) and lower <= fill <= upper):
+        raise ValueError(f"{text}: fill must be a public number within the bounds.")
+    return Bounded(arguments["x"], ast.unparse(arguments["x"]), lower, upper, fill)
 
 
 def _levels(tree, text, bounds, levels):

@@ -9,6 +9,7 @@ make one of length at most the square root of their number: a public ``data_norm
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import product
 from typing import Any, Self
@@ -23,7 +24,7 @@ from .._data.partitions import OutputByBlocks
 from .._errors import column_names, to_native
 from .._typing import MatrixLike
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
-from ._factors import Bounded, Factor, Levels, bounds_of_call, checked_levels, factor_of
+from ._factors import Bounded, Factor, Levels, Missing, bounds_of_call, checked_levels, factor_of
 
 _RESPONSE = (
     "the response must be the name of one column. Make a column of what it is computed from, such as "
@@ -34,6 +35,8 @@ _NO_BARS = (
     "'|' has no meaning here. Levels of a group are a column, C(group, levels=[...]), whose coefficients the "
     "prior shrinks; counts out of several trials have a row for each trial."
 )
+# How many columns a note names.
+_NOTED = 6
 # What is meant by what formulaic refuses, by a pattern of the formula.
 _REMEDIES = (
     (
@@ -73,19 +76,23 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
 
     ``bounded(x, low, high)``
         A number, clipped to public bounds and scaled to [-1, 1]. ``x`` is a column, or arithmetic with
-        columns, comparisons and functions such as ``log``. A missing number is in the middle.
+        columns, comparisons and functions such as ``log``. A missing number counts as the middle of the
+        bounds, or as a public ``fill=number``.
     ``C(x, levels=[...])``
         An indicator for each public level. Any other category, and a missing one, is a row of zeros. With
-        ``reference=level`` that level has no indicator: others are compared with it, and unknown
-        categories count as it.
+        ``reference=level`` that level has no indicator: others are compared with it, and unknown and
+        missing categories count as it.
     ``bs(x, knots=[...], bounds=(low, high), degree=3)``
         B-splines with public knots.
     ``missing(x)``
-        Whether a cell is missing.
+        Whether a cell is missing. Without it, values that are missing count as others, and bias
+        coefficients: add it wherever there may be any. Where ``x`` goes along with other columns, only rows
+        of weight 0 take all bias away: ``fit(table, model__sample_weight=table["x"].notna())``.
 
     Once a column is declared, anywhere in the formula or by ``bounds`` or ``levels``, its name alone stands
-    for it, as in ``age:income``. Terms are joined by ``+``, ``-``, ``:``, ``*`` and ``**``. What looks at
-    other rows, such as ``scale(x)`` or ``bs(x, df=4)``, is refused, and so is what is not known.
+    for it, as in ``age * income``. Terms are joined by ``+``, ``-``, ``:``, ``*`` and ``**``. What looks at
+    other rows, such as ``scale(x)`` or ``bs(x, df=4)``, is refused, and so is what is not known. A product
+    needs the main effects beside it, as ``*`` has them, unless bounds are around 0, such as (-90, 90).
 
     Parameters
     ----------
@@ -177,7 +184,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         """The terms, each a tuple of factors, without the constant."""
         parts = parsed(self.formula)[1]
         bounds = {
-            name: bounds_of_call(interval, f"bounds of {name}")
+            name: (*bounds_of_call(interval, f"bounds of {name}"), None)
             for name, interval in _items(self.bounds, "bounds")
         }
         levels = {
@@ -193,7 +200,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
             if isinstance(factor, Levels):
                 _declare(levels, factor.column, (factor.levels, factor.reference))
             elif isinstance(factor, Bounded) and factor.names == list(factor.columns):
-                _declare(bounds, factor.names[0], (factor.lower, factor.upper))
+                _declare(bounds, factor.names[0], (factor.lower, factor.upper, factor.fill))
         terms: dict[frozenset[str], tuple[Factor, ...]] = {}
         known: dict[str, Factor] = {}
         for term in parts:
@@ -207,7 +214,18 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         read = {name for term in terms.values() for interval in term for name in interval.columns}
         if unused := [name for name in given if name not in read]:
             raise ValueError(f"bounds or levels declare {unused}, which the formula does not name.")
+        _check_margins(terms)
         return list(terms.values())
+
+    def _check_constant(self, constant):
+        """Refuse terms that mean something else without a constant, if there is none."""
+        for factor in (term[0] for term in self._terms() if len(term) == 1 and not constant):
+            if factor.needs_margin:
+                raise ValueError(
+                    f"formula={self.formula!r} has no intercept, but {factor.needs_margin}: coefficients "
+                    f"would be others than those of a model without one. Keep the intercept, or write "
+                    f"{factor.without_margin}."
+                )
 
     def _names(self):
         return [
@@ -277,6 +295,28 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self._names(), dtype=object)
 
+    def _notes(self):
+        """Notes beneath tables: what missing cells count as that have no indicator; a tuple of str."""
+        factors = {factor.label: factor for term in self._terms() for factor in term}
+        marked = {factor.column for factor in factors.values() if isinstance(factor, Missing)}
+        counts: list[str] = []
+        unmarked: dict[str, None] = {}
+        for label, factor in factors.items():
+            if factor.counts_missing_as and not marked.issuperset(factor.columns):
+                counts.append(f"{label} = {factor.counts_missing_as}")
+                unmarked |= {
+                    f"missing({name})": None for name in factor.columns if name not in marked
+                }
+        if not counts:
+            return ()
+        if (more := len(counts) - _NOTED) > 0:
+            counts[_NOTED:] = [f"{more} more"]
+            unmarked = {"missing(...) of each": None}
+        return (
+            f"missing values, if any, count as {', '.join(counts)}, and bias coefficients: give their rows "
+            f"weight 0, or add {' + '.join(unmarked)} to the formula.",
+        )
+
     def _affine(self):
         """(A, c, names) with columns ``A x + c``, for products of raw columns ``x``."""
         rows = []
@@ -313,7 +353,7 @@ def parsed(formula):
         from formulaic.errors import FormulaicError
     except ImportError as error:
         raise ImportError(
-            "formulas require formulaic: pip install 'skdpbayes[formulas]'"
+            "formulas require formulaic: pip install formulaic, or this package with its extra 'formulas'"
         ) from error
     if not isinstance(formula, str):
         raise TypeError(f"formula must be a str, got {type(formula).__name__}.")
@@ -331,6 +371,14 @@ def parsed(formula):
     sides = [getattr(formula_sides, "lhs", None), getattr(formula_sides, "rhs", formula_sides)]
     if any(isinstance(side, tuple) for side in sides):
         raise ValueError(f"formula={formula!r} is not understood: {_NO_BARS}")
+    for taken in _taken_out(formula):
+        with suppress(FormulaicError, SyntaxError):
+            if Formula(formula.replace(taken, "", 1)) == formula_sides:
+                raise ValueError(
+                    f"formula={formula!r} is not understood: '{taken}' takes out nothing. Write the term as "
+                    "it is written where it comes in, such as bounded(age, 18, 90):income, or leave it out "
+                    "there."
+                )
     terms = [tuple(map(_text, term.factors)) for term in sides[1]]
     constant = (("1", False),)
     return (
@@ -338,6 +386,13 @@ def parsed(formula):
         [term for term in terms if term != constant],
         constant in terms,
     )
+
+
+def _taken_out(formula):
+    """The parts of a formula behind a minus, outside of parentheses and names, but for numbers."""
+    outside = re.sub(r"`[^`]*`|\((?:[^()]|\([^()]*\))*\)", lambda part: "_" * len(part[0]), formula)
+    spans = [part.span() for part in re.finditer(r"-[^-+~]*[^-+~\s\d][^-+~]*", outside)]
+    return [formula[start:end].rstrip() for start, end in spans]
 
 
 def _text(factor):
@@ -362,6 +417,23 @@ def _items(given, name):
 def _declare(known, name, what):
     if known.setdefault(name, what) != what:
         raise ValueError(f"{name} is declared twice, in different ways.")
+
+
+def _check_margins(terms):
+    """Refuse a product whose meaning depends on where its factors are 0, by terms under their names.
+
+    A product of ``a x + b`` and ``c z + d`` is one of ``x z`` only beside the terms ``x`` and ``z``.
+    """
+    for names, term in terms.items():
+        for factor in term if len(term) > 1 else ():
+            if factor.needs_margin and names - {factor.names[0]} not in terms:
+                labels = [part.label for part in term]
+                lacking = ":".join(part.label for part in term if part is not factor)
+                raise ValueError(
+                    f"{':'.join(labels)} stands without {lacking}, but {factor.needs_margin}: effects would "
+                    f"be others than those of the product. Write {' * '.join(labels)}, which has all main "
+                    f"effects, or {factor.without_margin}."
+                )
 
 
 def _check_columns(X, names):

@@ -32,7 +32,7 @@ class DPImputer(PrivateTransformer):
         The constant, or one for each column, such as ``statistics_`` of another imputer.
     add_indicator : bool, default=False
         Append an indicator of missing values for every column. All columns get one, because which of them
-        have missing values is private.
+        have missing values is private. Without indicators, filled values bias coefficients.
     epsilon : float, default=1.0
         Privacy budget for the medians of all columns together; ``inf`` adds no noise.
     delta : float, default=None

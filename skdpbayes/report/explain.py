@@ -344,7 +344,7 @@ def _of_results(obj, model):
                 "skdpbayes.inspection.contrasts compares rows in all of them."
             )
     elif hasattr(model, "n_components_"):
-        yield from _of_components(model)
+        yield from _of_components(obj, model)
     elif hasattr(model, "layer_sizes_"):
         layers = " x ".join(f"{size:,}" for size in model.layer_sizes_)
         yield (
@@ -489,8 +489,10 @@ def _odds_text(model, place, response):
     return f"odds of {subject}{labels[place + 1]} against {labels[0]} are"
 
 
-def _of_components(model):
+def _of_components(obj, model):
     """The weights of a mixture, and where its two largest components differ most; of one, nothing."""
+    from ..inspection._raw import raw_moments
+
     if model.n_components_ == 1:
         return
     # New draws of many components take as long as a fit.
@@ -502,15 +504,25 @@ def _of_components(model):
     more = model.n_components_ - len(weights)
     rest = f", and {more:,} smaller" if more else ""
     yield f"Shares of its components are, with {_LEVEL:.0%} intervals, {', '.join(weights)}{rest}."
-    gaps = model.posterior_samples_.means[:, 0] - model.posterior_samples_.means[:, 1]
+    means, names, as_met = (
+        model.posterior_samples_.means,
+        model._column_names(),
+        ", as the model meets it",
+    )
+    try:
+        means, _, names = raw_moments(obj, model, model.posterior_samples_)
+        as_met = ""
+    except ValueError:  # A step combines or bends what was scaled.
+        pass
+    gaps = means[:, 0] - means[:, 1]
     j = int(np.argmax(np.abs(gaps.mean(axis=0)) / np.maximum(gaps.std(axis=0), 1e-300)))
-    means = [
+    first, second = (
         f"{_figure(median)} ({_figure(low)} to {_figure(high)})"
-        for median, low, high in parts.means[:, :2, j].T
-    ]
+        for median, low, high in _median_and_ends(means[:, :2, j]).T
+    )
     yield (
-        f"The two largest differ most surely in {_name(model._column_names()[j])}, as the model meets it: "
-        f"their means are {means[0]} and {means[1]}."
+        f"The two largest differ most surely in {_name(names[j])}{as_met}: their means are {first} and "
+        f"{second}."
     )
 
 

@@ -142,6 +142,25 @@ def test_ratios_are_for_as_many_units_as_asked(binary):
     for bad in ({"height": 1}, {"age": "ten"}, {"age": np.nan}):
         with pytest.raises(ValueError, match="per"):
             odds_ratios(binary, raw=True, per=bad)
+    raw, tens = raw_coefficients(binary), raw_coefficients(binary, per={"age": 10})
+    np.testing.assert_allclose(tens.loc["age", ["mean", "sd"]], 10 * raw.loc["age", ["mean", "sd"]])
+    assert (tens.drop(index="age") == raw.drop(index="age")).all(axis=None)
+    with pytest.raises(ValueError, match="per names 'height'"):
+        raw_coefficients(binary, per={"height": 1})
+
+
+def test_units_of_the_table_are_none_of_scaled_columns(binary, table):
+    """Ten half ranges are not ten years: their ratio would be 1.9e8."""
+    for model in (binary, binary[-1]):
+        with pytest.raises(ValueError, match="'num__age'.*raw=True"):
+            odds_ratios(model, per={"num__age": 10})
+    region = odds_ratios(binary, per={"cat__region_north": 2}).loc["cat__region_north", "median"]
+    assert region == pytest.approx(
+        odds_ratios(binary).loc["cat__region_north", "median"] ** 2, 1e-3
+    )
+    X, y = table[0][["age"]] / 90, table[1]
+    alone = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    assert odds_ratios(alone, per={"age": 2}).loc["age", "median"] > 1
 
 
 def test_with_several_classes_odds_are_against_a_reference(ternary):
@@ -462,6 +481,26 @@ def test_effects_of_a_formula_are_of_its_columns(table):
         average_marginal_effects(model, rows.drop(columns="code"))
     nothing = rows.assign(flag=np.nan)
     assert list(average_marginal_effects(model, nothing).index) == [("age", "slope"), *codes]
+
+
+def test_effects_are_against_the_reference_of_a_formula(table):
+    pytest.importorskip("formulaic")
+    X, y, _ = table
+    rng = np.random.default_rng(1)
+    X = X.assign(code=rng.integers(1, 4, N), flag=rng.integers(0, 2, N), y=y)
+    formula = (
+        "y ~ C(region, levels=['west', 'north', 'east'], reference='{}') + C(code, levels=[1, 2, 3]"
+    )
+    formula += ", reference=2) + C(flag, levels=[0, 1], reference=1)"
+    given = {"random_state": 0, "n_draws": 50}
+    model = DPBayesianLogisticRegression.from_formula(formula.format("north"), **given).fit(X)
+    found = average_marginal_effects(model, X.head(40).astype({"flag": float}))
+    regions = [("region", f"{level} - north") for level in ("east", "west")]
+    codes = [("code", "1.0 - 2.0"), ("code", "3.0 - 2.0")]
+    assert sorted(found.index) == sorted([*regions, *codes, ("flag", "0 - 1")])
+    assert (found.loc[regions, "95%"] < 0).all()
+    north = average_marginal_effects(model, X[X["region"] != "north"].head(40), "region")
+    assert list(north.index) == regions  # A row need not have the reference.
 
 
 def test_a_column_of_zeros_has_a_slope(table):

@@ -1,6 +1,7 @@
 """A formula looks at single rows: what it declares is public, and anything else is refused."""
 
 import pickle
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -12,14 +13,19 @@ from sklearn.base import clone
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes.exceptions import PrivacyLeakWarning
-from skdpbayes.inspection import average_marginal_effects, coefficient_draws, odds_ratios
+from skdpbayes.inspection import (
+    average_marginal_effects,
+    coefficient_draws,
+    odds_ratios,
+    raw_coefficients,
+)
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import FormulaEncoder
 
 pytest.importorskip("formulaic")
 N = 3000
-FORMULA = "y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) + age:income"
+FORMULA = "y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) * income"
 BOUNDS = {"income": (0, 1e5)}
 
 
@@ -58,11 +64,12 @@ def encoded(formula, table, **declared):
 
 def test_columns_are_what_the_formula_says(people):
     found = encoded(FORMULA, people, bounds=BOUNDS)
-    names = ["region[north]", "region[south]", "age", "age:income"]
+    names = ["region[north]", "region[south]", "age", "income", "age:income"]
     assert list(found.columns) == names
     age = ((people["age"].clip(18, 90) - 54) / 36).fillna(0.0)
     income = people["income"].clip(0, 1e5) / 5e4 - 1
     np.testing.assert_allclose(found["age"], age)
+    np.testing.assert_allclose(found["income"], income)
     np.testing.assert_allclose(found["age:income"], age * income)
     np.testing.assert_array_equal(found["region[north]"], people["region"] == "north")
 
@@ -105,7 +112,7 @@ def test_levels_of_numpy_have_plain_names():
     ],
 )
 def test_no_row_is_longer_than_the_norm_and_each_depends_on_itself(people, formula):
-    bounds = BOUNDS if "age:income" in formula else None
+    bounds = BOUNDS if formula == FORMULA else None
     encoder = FormulaEncoder(formula, bounds=bounds).fit(people)
     found = encoder.transform(people)
     assert found.shape[1] == encoder.n_columns and np.isfinite(found).all()
@@ -116,6 +123,37 @@ def test_no_row_is_longer_than_the_norm_and_each_depends_on_itself(people, formu
     np.testing.assert_array_equal(alone, found[:25])
     extreme = people.assign(age=np.inf, income=-np.inf)
     assert np.linalg.norm(encoder.transform(extreme), axis=1).max() <= encoder.norm * (1 + 1e-12)
+
+
+def test_a_missing_number_counts_as_a_public_one():
+    table = pd.DataFrame({"bmi": [10.0, 27.0, np.nan, 70.0], "age": [18.0, 90.0, 54.0, np.nan]})
+    found = encoded("bounded(bmi, 10, 70, fill=27) * bounded(age, 18, 90)", table).to_numpy()
+    full = encoded(
+        "bounded(bmi, 10, 70) * bounded(age, 18, 90)", table.fillna({"bmi": 27, "age": 54})
+    ).to_numpy()
+    np.testing.assert_array_equal(found, full)
+    for fill in ("bmi.mean()", "9", "'a'", "inf", "True"):
+        with pytest.raises(ValueError, match="fill|written as finite"):
+            FormulaEncoder(f"bounded(bmi, 10, 70, fill={fill})").fit(table)
+    with pytest.raises(ValueError, match="declared twice"):
+        FormulaEncoder("bounded(bmi, 10, 70, fill=27) + bounded(bmi, 10, 70)").fit(table)
+
+
+def test_tables_say_what_missing_cells_count_as(people, model):
+    """Whether there are any is private, so this follows from the formula alone."""
+    formula = (
+        "y ~ bounded(age, 18, 90) + bounded(log(income), 0, 12, fill=9) + bs(age, knots=[], bounds=(18, 90))"
+        " + C(region, levels=['north', 'south'], reference='south')"
+    )
+    note = "missing values, if any, count as age = 54, log(income) = 9, region = 'south', and bias"
+    for table in (people.assign(income=1e4), people.fillna({"age": 1, "region": "north"})):
+        fitted = logistic(formula, bounds=None, n_draws=9, sampler="noise_aware").fit(table)
+        for found in (fitted.coef_table(), fitted.summary(), raw_coefficients(fitted)):
+            assert found.attrs["notes"][-1].startswith(note)
+            assert "missing(age) + missing(income) + missing(region)" in repr(found)
+    assert "region" not in odds_ratios(model).attrs["notes"][-1]  # Of four levels, missing is one.
+    marked = f"{formula} + missing(age) + missing(income) + missing(region)"
+    assert FormulaEncoder(marked)._notes() == ()
 
 
 def test_splines_have_public_knots_and_add_up_to_one(people):
@@ -199,8 +237,8 @@ def test_a_fit_is_as_private_as_asked_and_warns_of_nothing(people, recwarn):
     assert not [one for one in recwarn if issubclass(one.category, PrivacyLeakWarning)]
     assert 0.9 < fitted.spent_epsilon_ <= 1.0 and fitted.spent_delta_ == 1e-6
     assert fitted.privacy_plan(N, 5).epsilon == fitted.plan_.epsilon
-    assert fitted[-1].data_norm_ == np.sqrt(3)  # A term of categories is as long as one column.
-    assert list(fitted.coef_table().index)[2:] == ["age", "age:income", "intercept"]
+    assert fitted[-1].data_norm_ == 2.0  # A term of categories is as long as one column.
+    assert list(fitted.coef_table().index)[2:] == ["age", "income", "age:income", "intercept"]
 
 
 def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
@@ -209,7 +247,7 @@ def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
     assert model.score(people) == model.score(rows, people["y"]) > 0.7
     for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(people)):
         np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
-    assert not logistic("y ~ bounded(age, 18, 90) - 1", bounds=None).fit(people)[-1].fit_intercept
+    assert not logistic("y ~ bounded(age, -90, 90) - 1", bounds=None).fit(people)[-1].fit_intercept
 
 
 def test_another_formula_is_not_taken_for_that_of_the_model(people):
@@ -224,10 +262,68 @@ def test_another_formula_is_not_taken_for_that_of_the_model(people):
     with pytest.raises(ValueError, match="fit_intercept"):
         logistic(fit_intercept=False).fit(people)
     longer = f"{FORMULA} + missing(age)"
-    with pytest.warns(UserWarning, match="data_norm=1.73.* below 2"):
+    with pytest.warns(UserWarning, match="data_norm=2 is below 2.236"):
         logistic(n_draws=4).set_params(formula__formula=longer).fit(people)
     same = logistic(n_draws=4).set_params(formula__formula="y ~ bounded(age, 18, 90)")
     assert same.set_params(formula__bounds=None).fit(people).plan_.epsilon <= 5.0
+
+
+def test_a_line_without_an_intercept_goes_through_zero(people):
+    """Columns that are 0 at the middle of their bounds would put it there: a slope of 2 would be -0.8."""
+    table = people.assign(age=np.linspace(20, 60, N), y=2.0 * np.linspace(20, 60, N))
+    given = {"target_bounds": (0, 200), "epsilon": np.inf, "random_state": 0}
+    for constant in ("- 1", "+ 0"):
+        with pytest.raises(ValueError, match=r"middle.*54.*bounded\(age, -90, 90\)"):
+            DPBayesianRidge.from_formula(f"y ~ bounded(age, 18, 90) {constant}", **given)
+        model = DPBayesianRidge.from_formula(f"y ~ bounded(age, -90, 90) {constant}", **given)
+        raw = raw_coefficients(model.fit(table))
+        assert list(raw.index) == ["age"] and abs(raw.loc["age", "mean"] - 2.0) < 0.01
+    with pytest.raises(ValueError, match="no column of its own.*without a reference"):
+        logistic("y ~ 0 + C(region, levels=['a', 'b'], reference='a')", bounds=None)
+    assert logistic("y ~ 0 + C(region, levels=['a', 'b']) + missing(age)", bounds=None)
+
+
+@pytest.mark.parametrize(
+    "formula, message",
+    [
+        (
+            "bounded(age, 18, 90):bounded(income, 0, 9)",
+            r"age:income.*without income.*age \* income",
+        ),
+        ("bounded(age, 18, 90) + age:bounded(income, 0, 9)", "without income.*0 at the middle.*54"),
+        ("bounded(age, 18, 90):C(region, levels=['a', 'b'])", r"without region.*age \* region"),
+        (
+            "C(region, levels=['a', 'b'], reference='b') + bounded(age, 18, 90):region",
+            "without age.*'b', the reference.*without a reference",
+        ),
+    ],
+)
+def test_products_stand_beside_their_main_effects(formula, message):
+    """Elsewhere effects would depend on the bounds, and tables would have rows that nobody asked for."""
+    with pytest.raises(ValueError, match=message):
+        logistic(f"y ~ {formula}", bounds=None)
+
+
+def test_a_term_is_taken_out_as_it_is_written():
+    """Another spelling would leave it in."""
+    written = "bounded(age, 18, 90):bounded(income, -1, 1)"
+    both = "bounded(age, 18, 90) * bounded(income, -1, 1)"
+    assert FormulaEncoder(f"{both} - {written} - 1").n_columns == 2
+    for taken in ("age:income", "bounded(age, 18, 90):income", "`age`", "missing(age)"):
+        with pytest.raises(ValueError, match=f"'- {re.escape(taken)}' takes out nothing"):
+            logistic(f"y ~ {both} - {taken} - 1", bounds=None)
+
+
+@pytest.mark.parametrize(
+    "formula, names",
+    [
+        ("bounded(age, -90, 90):bounded(income, -1, 1)", ["age:income"]),
+        ("bounded(age, -90, 90):C(region, levels=['a', 'b'])", ["age:region[a]", "age:region[b]"]),
+        ("C(region, levels=['a']) + bounded(age, 18, 90):region", ["region[a]", "age:region[a]"]),
+    ],
+)
+def test_products_of_columns_that_are_zero_at_zero_stand_alone(formula, names):
+    assert list(FormulaEncoder(formula)._affine()[2]) == names
 
 
 @pytest.mark.parametrize(
@@ -336,7 +432,8 @@ def test_what_other_packages_write_is_answered_by_what_to_write(formula):
     {
         "data": r"fit\(data\)",
         "weights": "model__sample_weight=",
-        "offset": "model__exposure=",
+        "freq_weights": "model__sample_weight=",
+        "offset": r"model__exposure=np.exp\(offset\)",
         "groups": "groups=",
     }.items(),
 )
@@ -345,11 +442,60 @@ def test_what_belongs_to_a_fit_is_named_so(name, remedy, people):
         logistic(**{name: people})
 
 
+@pytest.mark.parametrize(
+    "name, remedy",
+    {
+        "offset": r"model__exposure=np.exp\(offset\)",
+        "freq_weights": "model__sample_weight=",
+        "cov_type": "no covariance to choose.*groups=.*max_rows_per_group=1",
+        "cov_kwds": "no covariance to choose",
+    }.items(),
+)
+def test_arguments_of_other_fits_are_answered_by_those_of_this_one(name, remedy, people):
+    with pytest.raises(ValueError, match=f"does not accept {name}=...: .*{remedy}"):
+        logistic().fit(people, **{name: people["age"]})
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}': .*{remedy}"):
+        logistic().fit(people, **{f"model__{name}": people["age"]})
+
+
+def test_a_missing_outcome_is_answered_by_a_fit_that_works(people):
+    table = people.assign(y=people["y"].where(people.index % 5 > 0))
+    with pytest.raises(ValueError, match="stays public, e.g. ") as raised:
+        logistic(n_draws=9).fit(table)
+    call = str(raised.value).partition("e.g. ")[2].partition(". Leave")[0]
+    assert call == "fit(table.fillna({'y': 0}), model__sample_weight=table['y'].notna())"
+    fitted = eval(call, {"fit": logistic(n_draws=9).fit, "table": table})
+    assert fitted[-1].plan_.n_samples == N
+    numbers = make_private_pipeline(DPBayesianRidge((0, 1)))
+    with pytest.raises(ValueError, match=r"fillna\(0\), dpbayesianridge__sample_weight=y.notna"):
+        numbers.fit(np.zeros((N, 1)), table["y"])
+
+
+def test_bounds_that_cut_most_values_are_told_as_such(people):
+    with pytest.warns(UserWarning, match="most of their values seem to lie at a bound"):
+        logistic("y ~ bounded(age, 0, 12)", bounds=None).fit(people.fillna({"age": 50}))
+
+
 def test_errors_of_formulaic_have_no_colours():
     for formula in ("bounded(age, 0, 1", "bounded(age, 0, 1) + * 2", "y ~ 3 : age"):
         with pytest.raises(ValueError) as raised:
             FormulaEncoder(formula).fit(pd.DataFrame({"age": [1.0]}))
         assert "\x1b" not in str(raised.value)
+
+
+def test_a_plan_says_before_the_fit_what_the_model_says():
+    model = logistic(n_draws=9)
+    plan = model.privacy_plan(N)
+    assert str(plan) == str(model.privacy_plan(N, 17))  # Columns are those of the formula.
+    alone = DPBayesianLogisticRegression(
+        epsilon=plan.epsilon, delta=plan.delta, data_norm=2.0, n_draws=9
+    ).privacy_plan(N, 5)
+    told = {name: text for name, text in plan.summary().items() if name in alone.summary()}
+    assert {"intervals", "columns", "sampler"} <= told.keys()
+    assert {name: alone.summary()[name] for name in told.keys() - {"spends", "protects"}} == {
+        name: told[name] for name in told.keys() - {"spends", "protects"}
+    }
+    assert all(f"  {text}" in str(plan) for text in told.values())
 
 
 def test_parameters_of_the_pipeline_reach_it():
