@@ -13,6 +13,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 
@@ -139,6 +140,10 @@ def of_tools():
     pipeline = make_pipeline(DPBayesianLogisticRegression(classes=[0, 1]))
     grid = {"dpbayesianlogisticregression__prior_scale": [0.1, 1.0]}
     search = DPRandomizedSearchCV(pipeline, grid, random_state=0).fit(X, y)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 3] > 0.5, "y": y})
+    formula = "y ~ bounded(a, -1, 1) * C(b, levels=[False, True])"
+    of_formula = DPBayesianLogisticRegression.from_formula(formula, classes=[0, 1], random_state=0)
+    yield "formula", digest(of_formula.fit(frame)[-1].posterior_samples_)
     yield "search", digest(search.best_estimator_[-1].posterior_samples_)
 
 
