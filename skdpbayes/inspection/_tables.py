@@ -29,7 +29,8 @@ from .._estimator.summaries import (
 )
 from .._typing import Label, RandomStateLike
 from ..linear_model._base import LinearPosterior
-from ..pipeline._steps import fitted_tree, names_of_last
+from ..pipeline._steps import names_of_last
+from ..privacy.unsafe_callers import fitted_tree
 from ._raw import affine_of, raw_draws, with_references, without_doubt
 
 # Coefficients as rows: from named arrays of draws to one column of draws and one label each.

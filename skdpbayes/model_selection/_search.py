@@ -44,12 +44,13 @@ from ..pipeline._dry_run import dry_run, labels_of
 from ..pipeline._pipeline import check_arguments
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._report import steps_within, unprotected_by
-from ..pipeline._steps import refuse_hidden, refuse_selections_by_rows, step_tree
+from ..pipeline._steps import refuse_hidden, refuse_selections_by_rows
 from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import authorizations, charge, dominates
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
+from ..privacy.unsafe_callers import step_tree
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
