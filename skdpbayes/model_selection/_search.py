@@ -555,7 +555,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     delta : float, default=None
         In (0, 1), for the whole search; None is ``min(1e-5, 1 / (10 n))``.
     mean_candidates : float, default=10.0
-        Expected number of candidates.
+        Expected number of candidates, which are drawn with replacement. If few are listed, set it to about
+        twice their number: fewer candidates leave each fit more of the budget.
     shape : float, default=1.0
         Shape of the distribution of their number: 1 is geometric; 0 is logarithmic, which is slightly cheaper
         but often gives a single candidate; ``inf`` is Poisson, which stays close to the mean and costs most.
