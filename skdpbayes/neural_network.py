@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -36,11 +37,11 @@ from .models.mlp import (
     random_start,
     scaled_rows,
 )
-from .privacy.deferred_warnings import warns_last
+from .privacy.deferred_warnings import warn, warns_last
 from .privacy.planned_release import Disclosure, as_json
 from .random import public_generator
 from .samplers import Sampler
-from .samplers.network import NetworkSampler
+from .samplers.network import NORMS, NetworkSampler
 
 __all__ = ["DPBayesianMLPClassifier"]
 
@@ -58,6 +59,8 @@ _CHUNK_ENTRIES = 2**20
 # With data_norm="auto", the typical norm is searched between this value and a thousandth of it, in units of
 # sqrt(n_features).
 _LARGEST_TYPICAL_NORM = 30.0
+# Log odds of the right norm against the next one, from which on a choice of the largest is not the noise's.
+_DECISIVE_LOG_ODDS = 3.0
 
 
 class DPBayesianMLPClassifier(PrivateClassifier):
@@ -158,7 +161,7 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings.
+        If the plan has warnings, or if the released ``row_norm_`` reaches ``data_norm``.
 
     See Also
     --------
@@ -349,6 +352,8 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         self.data_norm_ = model.norm
         norm = diagnostics.row_norm
         self.row_norm_ = self.data_norm_ * (1.0 if norm is None else norm)
+        for text in _clipped_rows(norm, self.plan_, self.data_norm_):
+            warn(text, ConvergenceWarning)
         self.activation_ = self.activation
         self.layer_sizes_ = model.sizes
         self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size
@@ -416,6 +421,34 @@ class DPBayesianMLPClassifier(PrivateClassifier):
 
     def _drawn_posterior(self, **shared):
         return NetworkPosterior(**shared, sizes=self.layer_sizes_, classes=self.classes_)
+
+
+def _clipped_rows(norm, plan, data_norm):
+    """A tuple with a warning if the released norm of rows is the largest, which longer ones are cut to.
+
+    Nothing is said where so few rows decide that noise may have chosen it.
+
+    Parameters
+    ----------
+    norm : float or None
+        The released norm, in units of ``data_norm``; None without calibration.
+    plan : Plan
+    data_norm : float
+    """
+    if norm is None or norm < 1.0:
+        return ()
+    squared = NORMS[1] ** 2  # A row of norm 1 moves the sum of the next norm by this share.
+    moved = (1.0 - squared) / (1.0 + squared)
+    scale = 2.0 * plan.budget.sensitivity_factor
+    if plan.log_odds_ranges[0] * plan.n_samples * moved / scale < _DECISIVE_LOG_ODDS:
+        return ()
+    return (
+        f"the released length of rows, row_norm_, reaches data_norm={data_norm:.3g}, to which longer rows "
+        "are clipped: unless rows were scaled to this length on purpose, most are clipped, and the network "
+        "hardly sees what else they hold. Scale columns by BoundedScaler with public bounds, or by "
+        "DPQuantileScaler, which learns bounds privately, or raise data_norm to a public bound that most "
+        "rows keep. Fitting again spends budget again.",
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,10 +86,9 @@ def announce_seed():
     """Warn that noise will come from a seed, or raise an error if an active ledger does not allow it."""
     check_seeds_are_allowed()
     warn(
-        "A seeded random_state is for tests and repeatable experiments: anyone who knows the seed can remove "
-        "the noise, and a seed used for two fits reveals what differs between their tables. For a release, "
-        "leave random_state=None. If you did, an ensemble such as BaggingClassifier has seeded its members, "
-        "and keeps the seeds.",
+        "A seeded random_state makes the noise repeatable: anyone who knows the seed can remove it, and a "
+        "seed used for two fits reveals what differs between their tables. For a release, fit with "
+        "random_state=None, and outside of an ensemble, which seeds its members. In tests, ignore this.",
         SeedWarning,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -21,7 +21,7 @@ from sklearn.ensemble import (
 )
 from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
-from sklearn.impute import IterativeImputer
+from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression, RANSACRegressor
 from sklearn.model_selection import (
     FixedThresholdClassifier,
@@ -31,11 +31,16 @@ from sklearn.model_selection import (
     KFold,
     RandomizedSearchCV,
     TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    validation_curve,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import all_estimators
 
@@ -413,6 +418,112 @@ def test_fits_on_rows_chosen_or_filled_in_by_others_are_refused(name):
             table, X[:, 0]
         )
     assert ledger.records() == []
+
+
+def leaks_told(fit, *args, **options):
+    """Return the texts of the leak warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(*args, **options)
+    return [str(one.message) for one in caught if one.category is PrivacyLeakWarning]
+
+
+def cheap(**options):
+    return model(n_draws=5, **options)
+
+
+BRANCHES = [("a", make_pipeline(StandardScaler()), [0, 1]), ("b", BoundedScaler(-1, 1), [2])]
+LEAKING = {
+    "one after the other": (
+        lambda: make_pipeline(SimpleImputer(), StandardScaler(), cheap()),
+        ["simpleimputer: SimpleImputer", "standardscaler: StandardScaler", "DPImputer"],
+    ),
+    "in a branch": (
+        lambda: make_pipeline(ColumnTransformer(BRANCHES), cheap()),
+        ["columntransformer__a__standardscaler: StandardScaler"],
+    ),
+    "in a pipeline inside": (
+        lambda: make_pipeline(make_pipeline(StandardScaler()), BoundedScaler(-1, 1), cheap()),
+        ["pipeline__standardscaler: StandardScaler"],
+    ),
+    "of somebody's own class": (
+        lambda: OwnPipeline([("scale", StandardScaler()), ("model", cheap())]),
+        ["scale: StandardScaler"],
+    ),
+    "between private steps": (
+        lambda: make_pipeline(DPQuantileScaler(), StandardScaler(), cheap()),
+        ["standardscaler: StandardScaler"],
+    ),
+    "before a tool": (
+        lambda: make_pipeline(StandardScaler(), OneVsRestClassifier(cheap())),
+        ["standardscaler: StandardScaler"],
+    ),
+}
+
+
+class OwnPipeline(Pipeline):
+    pass
+
+
+@pytest.mark.daily(3)
+@pytest.mark.parametrize("name", LEAKING)
+def test_a_pipeline_names_the_steps_that_may_learn_from_rows_once(name):
+    make, expected = LEAKING[name]
+    pipeline = make()
+    (text,) = leaks_told(pipeline.fit, X, y)
+    assert leaks_told(pipeline.fit, X, y) == [text]  # Once for each fit.
+    assert all(part in text for part in [*expected, "make_private_pipeline"])
+    assert text.count("may learn from the rows without noise") == len(
+        [part for part in expected if ": " in part]
+    )
+
+
+def test_a_pipeline_of_public_steps_or_without_privacy_is_silent():
+    public = OneHotEncoder(categories=[[0, 1, 2]], handle_unknown="ignore", sparse_output=False)
+    branches = [("a", FunctionTransformer(lambda rows: 2 * rows), [0, 1]), ("b", public, [2])]
+    assert leaks_told(make_pipeline(ColumnTransformer(branches), cheap()).fit, X, y) == []
+    assert leaks_told(make_pipeline(BoundedScaler(-1, 1), DPImputer(), cheap()).fit, X, y) == []
+    free = DPBayesianLogisticRegression(np.inf, n_draws=5)
+    assert leaks_told(make_pipeline(StandardScaler(), free).fit, X, y) == []
+
+
+def test_a_private_pipeline_tells_of_its_own_steps_alone():
+    inner = make_private_pipeline(StandardScaler(), step(n_draws=5))
+    assert len(leaks_told(make_pipeline(BoundedScaler(-1, 1), inner).fit, X, y)) == 1
+
+
+CROSS_VALIDATIONS = {
+    "cross_val_score": lambda **how: cross_val_score(cheap(), X, y, **how),
+    "cross_validate": lambda **how: cross_validate(cheap(), X, y, **how),
+    "learning_curve": lambda **how: learning_curve(cheap(), X, y, train_sizes=[0.9], **how),
+    "validation_curve": lambda **how: validation_curve(
+        cheap(), X, y, param_name="prior_scale", param_range=[1.0], **how
+    ),
+}
+
+
+@pytest.mark.daily(2)
+@pytest.mark.parametrize("name", CROSS_VALIDATIONS)
+def test_a_cross_validation_without_noise_says_so_once(name):
+    (text,) = leaks_told(CROSS_VALIDATIONS[name], cv=2)
+    assert "computes scores of the rows, without noise" in text
+    assert "make_private_scorer" in text and "fold spends its own epsilon" in text
+    scorer = make_private_scorer("accuracy", epsilon=1.0)
+    assert leaks_told(CROSS_VALIDATIONS[name], cv=KFold(2), scoring=scorer) == []
+
+
+def test_cross_validated_predictions_are_not_private():
+    (text,) = leaks_told(cross_val_predict, cheap(), X, y, cv=2)
+    assert "cross_val_predict" in text and "fold spends its own epsilon" in text
+    # Its own cross-validation is told of by the tool itself.
+    (text,) = leaks_told(CalibratedClassifierCV(cheap(), cv=2, ensemble=False).fit, X, y)
+    assert "cross_val_predict" not in text
+
+
+def test_a_search_says_that_its_fits_cost_and_how_they_add_up():
+    (text,) = leaks_told(GridSearchCV(cheap(), {"prior_scale": [1.0]}, cv=2).fit, X, y)
+    assert "choice is not private" in text and "its own epsilon" in text
+    assert "total_privacy_cost(search) adds" in text
 
 
 # Tools of scikit-learn that take an estimator and neither learn nor choose from rows themselves, and why.

@@ -278,3 +278,14 @@ def test_the_table_of_names_knows_what_exists():
     for name in ("C", "penalty", "max_iter"):
         with pytest.raises(TypeError, match=f"'{name}'"):
             Logistic(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    "name, hint",
+    [("C", "prior_scale = C [*][*] 0.5"), ("l1_ratio", "priors are normal"), ("solver", "sampler")],
+)
+def test_parameters_of_scikit_learn_are_named_here(name, hint):
+    with pytest.raises(ValueError, match=rf"Valid parameters are: .*{name}: .*{hint}"):
+        Logistic().set_params(**{name: 1})
+    with pytest.raises(ValueError, match="Valid parameters are: .*]\\.$"):
+        Logistic().set_params(nonsense=1)

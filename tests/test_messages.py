@@ -77,6 +77,10 @@ ERRORS = {
         lambda: dp_roc_auc_score(np.where(Y, "yes", "no"), X[:, 0], epsilon=1.0),
         r"e.g. pos_label=clf.classes_\[1\]",
     ),
+    "NaN in y, in a pipeline": (
+        lambda: Logistic().fit(X, [np.nan, *Y[1:]]),
+        r"y\.fillna\(label\).*such as 0 or 'no'.*model__sample_weight=y\.notna\(\)",
+    ),
     "NaN in y": (lambda: Logistic().fit(X, [np.nan, *Y[1:]]), "keep rows without a label"),
     "labels of two kinds": (
         lambda: Logistic().fit(X, np.array(["yes", *Y[1:]], dtype=object)),

@@ -1,5 +1,7 @@
 """DPBayesianMLPClassifier: what users do with it, and what they do wrong."""
 
+import warnings
+
 import numba
 import numpy as np
 import pandas as pd
@@ -255,3 +257,21 @@ def test_constant_columns_and_huge_rows_are_no_trouble():
     for table in (np.hstack([X, np.ones((6000, 1))]), X * 1e30, X * 1e-30, np.zeros_like(X)):
         clf = fit(table, y)
         assert np.isfinite(clf.predict_proba(table)).all()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_rows_that_are_all_clipped_are_told_of_where_enough_decide(epsilon):
+    rng = np.random.default_rng(0)
+    scaled = rng.uniform(-1, 1, (4000, 2))
+    labels = (scaled[:, 0] > 0).astype(int)
+
+    def warned(rows, epsilon=epsilon):
+        model = DPBayesianMLPClassifier((2,), epsilon=epsilon, classes=[0, 1])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows, labels)
+        return any("row_norm_, reaches data_norm=1.41" in str(one.message) for one in caught)
+
+    assert warned(40.0 + scaled)
+    assert not warned(scaled)
+    assert not warned(40.0 + scaled, epsilon=0.1)  # The choice may be the noise's.

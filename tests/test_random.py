@@ -111,3 +111,11 @@ def test_seeds_are_found_wherever_they_are(seeded):
 def test_seeds_that_candidates_draw_are_seeds():
     assert has_seeds(search_of(DPBayesianLogisticRegression(), {"random_state": [0, 1]}))
     assert not has_seeds(make_pipeline(PCA(random_state=0), DPBayesianLogisticRegression()))
+
+
+def test_a_seed_is_told_of_in_the_order_of_what_why_and_what_to_do():
+    with pytest.warns(SeedWarning) as caught:
+        private_generator(0)
+    text = str(caught[0].message)
+    parts = ["A seeded random_state", "can remove it", "For a release, fit with random_state=None"]
+    assert sorted(parts, key=text.index) == parts and "BaggingClassifier" not in text

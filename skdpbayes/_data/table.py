@@ -20,11 +20,13 @@ from .columns import encode_labels
 
 # As in scikit-learn.
 UNLABELLED = "no_validation"
-FIT_WITHOUT_OUTCOME = "fit(X, y.fillna(0), sample_weight=y.notna())"
+FIT_WITHOUT_OUTCOME = "fit(X, y.fillna(label), sample_weight=y.notna())"
 WITHOUT_OUTCOME = (
     "keep rows without a label or response, with any valid y and sample_weight=0, so that the number of rows "
-    f"stays public, e.g. {FIT_WITHOUT_OUTCOME}. Leave them out only where it is public "
-    "which they are, or under neighboring_relation='add_or_remove_one'."
+    f"stays public, e.g. {FIT_WITHOUT_OUTCOME}, where label is one of the classes, such as 0 or 'no', or a "
+    "number within the bounds; in a pipeline, model__sample_weight=y.notna(), after the name of the step. "
+    "Leave them out only where it is public which they are, or under "
+    "neighboring_relation='add_or_remove_one'."
 )
 
 
@@ -219,6 +221,35 @@ def largest_weight(class_weight, n_classes, max_sample_weight):
             f"class_weight must hold non-negative numbers, at least one of them positive, got {class_weight}."
         )
     return float(max(values)) * (1.0 if max_sample_weight is None else max_sample_weight)
+
+
+def weight_warnings(class_weight, sample_weight, max_sample_weight):
+    """Warnings about weights, from public numbers and the type of a column: no weight is read.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+    sample_weight : array-like of shape (n_samples,) or None
+    max_sample_weight : float or None
+        None if records have no weights of their own.
+    """
+    texts = []
+    values = class_weight.values() if isinstance(class_weight, dict) else ()
+    largest = max((float(value) for value in values if isinstance(value, Real)), default=1.0)
+    if largest > 1.0:
+        texts.append(
+            "class_weight has weights above 1, and a row of weight w counts as w rows: intervals are too "
+            f"short. Divide all weights by the largest, {largest:g}, also the 1 of a label that is left out."
+        )
+    kind = getattr(sample_weight, "dtype", getattr(sample_weight, "type", None))
+    are_marks = sample_weight is None or "bool" in str(kind).lower()
+    if not are_marks and max_sample_weight == 1:
+        texts.append(
+            "sample_weight is given, and weights above max_sample_weight=1 count as 1: set "
+            "max_sample_weight to a public number that most weights keep, unless yours are at most 1. Marks "
+            "of rows without an outcome are best of type bool, which is not told of this."
+        )
+    return texts
 
 
 def effective_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):

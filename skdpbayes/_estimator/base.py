@@ -37,6 +37,19 @@ from ..samplers.base import AUTO, Diagnostics, resolve_auto
 from .bounds import BoundsToLearn, plan_with_bounds
 from .posterior import DrawnPosterior
 
+# Parameters of scikit-learn, and what does the same here.
+_HINTS = {
+    "C": "prior_scale = C ** 0.5, or leave prior_scale out, so that it is learnt",
+    "alpha": "a prior_scale, which is smaller for a larger alpha",
+    "l1_ratio": "priors are normal, and prior_scale is their width",
+    "l2": "prior_scale, the width of a normal prior",
+    "max_iter": "the plan fixes the number of steps, from public numbers",
+    "n_jobs": "cores are used without it",
+    "solver": "sampler, whose default chooses by itself",
+    "tol": "the plan fixes the number of steps, from public numbers",
+    "warm_start": "a fit starts from nothing, as an earlier one is no part of its plan",
+}
+
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [None, Interval(Real, 0, 1, closed="left")],
@@ -92,7 +105,14 @@ class PrivatePosterior(BaseEstimator):
         """
         if any(name.startswith("sampler__") for name in params):
             params["sampler"] = resolve_sampler(params.get("sampler", self.sampler))
-        return super().set_params(**params)
+        try:
+            return super().set_params(**params)
+        except ValueError as error:
+            unknown = set(params) - set(self.get_params(deep=False))
+            hints = [f"{name}: {_HINTS[name]}." for name in sorted(unknown & set(_HINTS))]
+            if not hints:
+                raise
+            raise ValueError(f"{error} {' '.join(hints)}") from None
 
     def _about(self):
         return StepDisclosure(tuple(self._facts()))

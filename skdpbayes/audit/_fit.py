@@ -23,10 +23,10 @@ from .._compute.execution import progress_bar
 from .._data.collections import refuse_columns_in_other_order
 from .._typing import Claim, MatrixLike, RandomStateLike
 from ..model_selection._total_cost import planned_step_costs
-from ..pipeline._steps import fitted_tree
 from ..preprocessing.one_hot import canonical
 from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import composed
+from ..privacy.unsafe_callers import fitted_tree
 from ..random import public_generator
 from ._bounds import AuditResult, _check_options, audit_scores, mu_of_scores
 

@@ -38,10 +38,10 @@ from .._estimator.summaries import (
 )
 from .._typing import MatrixLike, RandomStateLike
 from ..models.rows import clip_rows, scale_rows
-from ..pipeline._steps import fitted_tree
 from ..preprocessing import FormulaEncoder
 from ..preprocessing._factors import Levels, Missing, category_text
 from ..privacy.deferred_warnings import warn
+from ..privacy.unsafe_callers import fitted_tree
 from ._tables import draws_of, linear_model_of, notes_of
 
 if TYPE_CHECKING:

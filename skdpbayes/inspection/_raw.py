@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
 )
 
 from .._estimator.base import PrivatePosterior
-from ..pipeline._steps import fitted_tree, names_behind
+from ..pipeline._steps import names_behind
 from ..preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -39,6 +39,7 @@ from ..preprocessing import (
     RowNormClipper,
 )
 from ..preprocessing._factors import Levels, category_text
+from ..privacy.unsafe_callers import fitted_tree
 
 # Levels of a category, each compared with a reference level.
 #

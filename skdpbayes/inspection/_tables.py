@@ -32,8 +32,9 @@ from .._estimator.summaries import (
 from .._typing import Label, RandomStateLike
 from ..linear_model._base import LinearPosterior
 from ..mixture import DPGaussianMixturePosterior
-from ..pipeline._steps import fitted_tree, names_of_last
+from ..pipeline._steps import names_of_last
 from ..preprocessing import FormulaEncoder
+from ..privacy.unsafe_callers import fitted_tree
 from ._raw import affine_of, raw_draws, raw_moments, with_references, without_doubt
 
 # Coefficients as rows: from named arrays of draws to one column of draws and one label each.

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import Interval
 from .._data.read import read_table
+from .._data.table import weight_warnings
 from .._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosterior
 from .._estimator.fit import fit_posterior
 from .._estimator.model_checks import (
@@ -252,6 +253,10 @@ class LinearPosterior(PrivatePosterior):
             return self._model(table.n_features, *table.sizes, max_sample_weight=largest)
 
         reading = self._read(X, y, sample_weight, groups, client, **options)
+        of_classes = getattr(self, "class_weight", None)
+        if sample_weight is not None or of_classes is not None:
+            for text in weight_warnings(of_classes, sample_weight, largest):
+                warn(text, ConvergenceWarning)
         model, draws, classes, diagnostics = fit_posterior(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
         warnings += model_checks(draws, model, self.plan_, diagnostics, self._column_names())

@@ -44,12 +44,13 @@ from ..pipeline._dry_run import dry_run, labels_of
 from ..pipeline._pipeline import check_arguments
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._report import steps_within, unprotected_by
-from ..pipeline._steps import refuse_hidden, refuse_selections_by_rows, step_tree
+from ..pipeline._steps import paid_steps, refuse_hidden, refuse_selections_by_rows
 from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import authorizations, charge, dominates
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
+from ..privacy.unsafe_callers import step_tree
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
@@ -459,35 +460,48 @@ def not_gaussian(search, n_train):
     """The name of a model that the search may draw, of a cost that is not Gaussian; "" without one.
 
     It depends on the distributions and not on what is drawn of them, because a plan is public and the number
-    of candidates is not. Of numbers it tries the ends, of other values all.
+    of candidates is not. Of numbers it tries the ends, of other values all. The cost of a private pipeline is
+    Gaussian if that of its last step is, and no other step is charged; where that is not known of all its
+    candidates, it is taken not to be.
     """
+    splits, whole = is_private_pipeline(search.estimator), type(search.estimator).__name__
+    if splits and not _ends_alone(search.estimator):
+        return whole
     given = search.param_distributions
     given = [given] if isinstance(given, dict) else given
     grids = [{name: _kinds(values, name) for name, values in grid.items()} for grid in given]
     kinds = ParameterGrid(grids)
     if len(kinds) > _MOST_CANDIDATES_PLANNED:
+        if splits:
+            return whole
         kinds = ParameterSampler(grids, _MOST_CANDIDATES_PLANNED, random_state=0)  # Public.
     for params in kinds:
         try:
             with ignored_warnings():
                 candidate = clone(search.estimator).set_params(**clone(params, safe=False))
-                prefix = private_prefix(candidate)
+                tree = step_tree(candidate)
+                last = tree.last.estimator if splits else tree.steps[-1].estimator
                 budget = search.epsilon, search.delta or 1e-6, search.neighboring_relation
-                candidate.set_params(
-                    **{
-                        prefix + name: value
-                        for name, value in zip(_BUDGET_PARAMETERS, budget, strict=True)
-                    }
-                )
-                final = spending_step(candidate)
+                last.set_params(**dict(zip(_BUDGET_PARAMETERS, budget, strict=True)))
+                final = last if splits else spending_step(candidate)
                 of_classes = (2,) if hasattr(final, "classes") else ()
                 cost = final.privacy_plan(n_train, _N_COLUMNS_PLANNED, *of_classes).cost
         except Exception:  # A fit raises it, if it draws the candidate, and says why.
+            if splits:
+                return whole
             continue
         learns = any(isinstance(getattr(final, name, None), str) for name in _LEARNT)
+        if splits and (learns or not _ends_alone(candidate)):
+            return whole
         if not (cost.is_gaussian or learns):
-            return type(final).__name__
+            return whole if splits else type(final).__name__
     return ""
+
+
+def _ends_alone(pipeline):
+    """Whether the last step of a private pipeline is the only one that is charged."""
+    tree = step_tree(pipeline)
+    return [node.path for node in paid_steps(tree)] == [tree.last.path]
 
 
 def _kinds(values, name):
@@ -530,9 +544,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         A private estimator of the package, or a pipeline that ends in one and whose other steps spend
         nothing. The search sets its ``epsilon`` and ``delta``. Where the costs of all candidates are
         Gaussian, as those of linear models are, each fit gets most of the budget. Where some are not, as
-        those of networks, random walks and samplers with batches, or in a `PrivatePipeline`, whatever its
-        steps spend, all get an epsilon and a delta, which every cost has, and less of the budget: the plan
-        says how much.
+        those of networks, random walks and samplers with batches, or of a `PrivatePipeline` in which more
+        than the last step spends, all get an epsilon and a delta, which every cost has, and less of the
+        budget: the plan says how much.
     param_distributions : dict or list of dict
         As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. They are public;
         candidates are drawn from them independently.
@@ -541,7 +555,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     delta : float, default=None
         In (0, 1), for the whole search; None is ``min(1e-5, 1 / (10 n))``.
     mean_candidates : float, default=10.0
-        Expected number of candidates.
+        Expected number of candidates, which are drawn with replacement. If few are listed, set it to about
+        twice their number: fewer candidates leave each fit more of the budget.
     shape : float, default=1.0
         Shape of the distribution of their number: 1 is geometric; 0 is logarithmic, which is slightly cheaper
         but often gives a single candidate; ``inf`` is Poisson, which stays close to the mean and costs most.
@@ -706,8 +721,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         law = float(self.mean_candidates), float(self.shape)
         n_train = n_samples - n_test
-        is_pipeline = is_private_pipeline(self.estimator)
-        other = type(self.estimator).__name__ if is_pipeline else not_gaussian(self, n_train)
+        other = not_gaussian(self, n_train)
         plan = plan_selection(budget, *law, n_train, n_test, not other)
         return replace(plan, max_rows=most_rows_of(self), not_gaussian=other)
 

@@ -25,10 +25,17 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
 from ..metrics import PrivateScorer
-from ..pipeline._steps import fitted_tree, is_private, refuse_hidden, step_tree
+from ..pipeline._steps import refuse_hidden, spends
 from ..privacy.cost import PrivacyCost, in_parallel
 from ..privacy.losses import PERSON_RELATIONS, between_rows
-from ..privacy.unsafe_callers import tool_of, what_breaks_the_rule, what_is_learnt
+from ..privacy.unsafe_callers import (
+    fitted_tree,
+    is_private,
+    step_tree,
+    tool_of,
+    what_breaks_the_rule,
+    what_is_learnt,
+)
 
 # The fits inside scikit-learn's meta-estimators that learn nothing themselves, all on the same table.
 #
@@ -319,7 +326,7 @@ def spending_step(candidate):
     tree = step_tree(candidate)
     *others, last = tree.steps
     final = last.estimator
-    if not hasattr(final, "privacy_plan") or any(node.spends for node in others):
+    if not hasattr(final, "privacy_plan") or any(spends(node) for node in others):
         raise ValueError(
             "the costs of the candidates cannot be planned: the search's estimator must be one of the "
             "package, or a pipeline in which only the last step spends. Use earlier steps with public "

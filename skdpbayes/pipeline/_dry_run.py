@@ -30,8 +30,8 @@ from .._errors import sanitize_errors
 from ..preprocessing import BoundedScaler
 from ..privacy.charge import without_releases
 from ..privacy.deferred_warnings import ignored_warnings
+from ..privacy.unsafe_callers import step_tree
 from ._fit import copied, fit_branches, refusal, refuse_models, transformed
-from ._steps import step_tree
 
 
 class DryRun(NamedTuple):

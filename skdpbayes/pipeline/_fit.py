@@ -31,7 +31,8 @@ from .._errors import same_kind, sanitize_errors
 from ..exceptions import PrivacyWarning
 from ..privacy.charge import UnplannedReleaseError
 from ..privacy.deferred_warnings import warn
-from ._steps import fitted_tree, step_tree, steps_without_budget
+from ..privacy.unsafe_callers import fitted_tree, step_tree
+from ._steps import steps_without_budget
 
 
 def fit_steps(node, X, y, params, within_limit=None):

@@ -41,6 +41,7 @@ from ..exceptions import PrivacyLeakWarning, PrivacyWarning
 from ..privacy.charge import authorizations, charge, charges_beside
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import set_privacy_attributes
+from ..privacy.unsafe_callers import fitted_tree, step_tree
 from ..random import announce_seed, has_seeds
 from ._dry_run import dry_run, labels_of
 from ._fit import OnPartitions, fit_steps, fit_within_limit, refusal, transformed
@@ -54,13 +55,11 @@ from ._plan import (
 )
 from ._report import about_of_private, account_of_private
 from ._steps import (
-    fitted_tree,
     names_within,
     refuse_learning,
     refuse_selections_by_rows,
     refuse_tools,
     set_feature_names,
-    step_tree,
     steps_without_budget,
 )
 
@@ -701,7 +700,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
 
     def _fit_without_outcome(self):
         """Text of a fit in which rows without an outcome have no weight."""
-        return f"fit(X, y.fillna(0), {self.steps[-1][0]}__sample_weight=y.notna())"
+        return f"fit(X, y.fillna(label), {self.steps[-1][0]}__sample_weight=y.notna())"
 
     @contextmanager
     def _step_budgets_set(self, plan, tree):

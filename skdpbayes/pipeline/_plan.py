@@ -27,14 +27,9 @@ from ..privacy.deferred_warnings import ignored_own_warnings, take_warnings, war
 from ..privacy.losses import PureMechanism
 from ..privacy.planned_release import PlannedRelease
 from ..privacy.units import Persons, plan_for_persons, row_relation_and_distance
+from ..privacy.unsafe_callers import StepRows, StepTree
 from ._report import account_of_plan, costs_of_steps, described
-from ._steps import (
-    StepRows,
-    StepTree,
-    misplaced_imputers,
-    norm_warnings,
-    refuse_hidden,
-)
+from ._steps import misplaced_imputers, norm_warnings, paid_steps, refuse_hidden, with_rows
 
 # What is left of a budget for the last step of a pipeline, and what is charged for it.
 #
@@ -264,7 +259,7 @@ class ColumnLimit(NamedTuple):
 
     def columns_with(self, tree: StepTree, learnt: dict[str, int]) -> Any:
         """The number of columns, given the number of categories that each encoder finds, by path."""
-        return tree.with_rows(self.rows, learnt).at(self.last).before.n_columns
+        return with_rows(tree, self.rows, learnt).at(self.last).before.n_columns
 
 
 def column_limit_of_last(tree, plan, spending, labels):
@@ -317,7 +312,9 @@ def _may_add_columns(tree):
     """Whether a step that makes its own number of columns may make more than it is given."""
     *early, _ = (node for node in tree.walk() if node.kind != "word" and not node.is_composite)
     own_number = [
-        node.estimator for node in early if node.with_rows(StepRows(3), {}).behind.n_columns is None
+        node.estimator
+        for node in early
+        if with_rows(node, StepRows(3), {}).behind.n_columns is None
     ]
     return not all(
         isinstance(step, SelectorMixin)
@@ -613,8 +610,8 @@ def _plan_pipeline(tree, n_samples, rows, labels):
     pipeline = tree.estimator
     for child in tree.children:
         refuse_hidden(child)
-    tree = tree.with_rows(rows)
-    spending = tree.paid_steps()
+    tree = with_rows(tree, rows)
+    spending = paid_steps(tree)
     if not spending:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
@@ -681,7 +678,7 @@ def seed_of(tree):
 
     Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
     """
-    seeds = [getattr(node.estimator, "random_state", None) for node in tree.paid_steps()]
+    seeds = [getattr(node.estimator, "random_state", None) for node in paid_steps(tree)]
     return next((seed for seed in reversed(seeds) if seed is not None), None)
 
 

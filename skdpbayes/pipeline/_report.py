@@ -17,6 +17,7 @@ from ..privacy.cost import composed
 from ..privacy.losses import between_rows
 from ..privacy.planned_release import LONGEST_ROW, Disclosure, StepDisclosure, as_json
 from ..privacy.units import cost_for_persons, row_relation_and_distance
+from ..privacy.unsafe_callers import StepTree, fitted_tree, own_leaks, step_tree
 from ..report.account import (
     Account,
     Step,
@@ -29,15 +30,7 @@ from ..report.account import (
     takes_labels_from_rows,
     with_seeds,
 )
-from ._steps import (
-    StepTree,
-    fitted_tree,
-    is_free,
-    is_identity,
-    leaves,
-    own_leaks,
-    step_tree,
-)
+from ._steps import is_free, is_identity, leaves
 
 _READS_ONE_ROW = (
     "Reads one row of each person, and costs a person what it costs a row (Proposition 54)."

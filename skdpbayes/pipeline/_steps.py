@@ -1,22 +1,19 @@
-"""The steps of a pipeline as a tree, and what follows from it: leaks, columns, norms, budgets and names.
+"""What follows from the tree of a pipeline's steps: columns, norms, budgets, refusals and names.
 
-    pipeline: one step behind the other;    columns, union: branches side by side;    leaf: a step of its own
+    rows that reach a step -> rows behind it, from public information only -> the rows of the last step
 
-Nothing else looks into scikit-learn's Pipeline, ColumnTransformer and FeatureUnion.
+The tree itself, and which steps may leak, is in `skdpbayes.privacy.unsafe_callers`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import special
 from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin, clone
-from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import check_is_fitted
@@ -31,247 +28,17 @@ from ..preprocessing import (
     FormulaEncoder,
     RowNormClipper,
 )
-from ..privacy.unsafe_callers import tool_of, what_breaks_the_rule, what_is_learnt
-
-# Their fit reads only the number of columns, and each row is transformed by itself.
-_LEARN_NOTHING = {
-    "AdditiveChi2Sampler",
-    "Binarizer",
-    "FeatureHasher",
-    "HashingVectorizer",
-    "Normalizer",
-    "PolynomialFeatures",
-    "PolynomialCountSketch",
-    "SkewedChi2Sampler",
-}
-_REMEDIES = {
-    "StandardScaler": "DPQuantileScaler or BoundedScaler",
-    "MinMaxScaler": "DPQuantileScaler or BoundedScaler",
-    "MaxAbsScaler": "DPQuantileScaler or BoundedScaler",
-    "RobustScaler": "DPQuantileScaler or BoundedScaler",
-    "SimpleImputer": "DPImputer, or strategy='constant' with keep_empty_features=True",
-    "OneHotEncoder": "DPOneHotEncoder, or public categories with handle_unknown='ignore' and none of drop, "
-    "min_frequency and max_categories",
-    "OrdinalEncoder": "public categories with handle_unknown='use_encoded_value' and neither min_frequency "
-    "nor max_categories",
-    "FunctionTransformer": "a ufunc of NumPy or scipy.special of one argument, which transforms each entry "
-    "by itself, without kw_args, and with check_inverse=False if there is an inverse_func",
-    "RBFSampler": "a number as gamma",
-    "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
-}
-
-
-class StepRows(NamedTuple):
-    """What is public of the rows that reach a step.
-
-    Attributes
-    ----------
-    n_columns : int or None
-        None if it is not known before the fit.
-    norm : float, default=inf
-        A bound on their norm.
-    header : table without rows, default=None
-        The names and types of their columns, if they are known.
-    """
-
-    n_columns: int | None
-    norm: float = math.inf
-    header: Any = None
-
-
-class StepTree(NamedTuple):
-    """A step, and the steps that it holds; made by `step_tree` or `fitted_tree`.
-
-    Attributes
-    ----------
-    path : str
-        The names of the steps down to it, joined by ``__``; empty for the whole.
-    name : str
-        The last of them.
-    estimator : estimator, "drop", "passthrough" or None
-    kind : {"pipeline", "columns", "union", "leaf", "word"}
-        A word stands for a step, and is no estimator.
-    is_composite : bool
-        Whether it does nothing but fit and apply its children. A subclass of another package may do more.
-    is_private : bool
-        Whether it has a privacy budget.
-    children : tuple of StepTree
-    columns : list, array, slice, callable or None
-        What a branch of a ColumnTransformer selects; None of the remainder. Of a fitted one, the places of
-        its columns, and None of a branch that adds none to the output.
-    before, behind : StepRows
-        The rows that reach it, and those that it makes of them, as far as `with_rows` has told.
-    """
-
-    path: str
-    name: str
-    estimator: Any
-    kind: str
-    is_composite: bool
-    is_private: bool
-    children: tuple["StepTree", ...] = ()
-    columns: Any = None
-    before: StepRows = StepRows(None)
-    behind: StepRows = StepRows(None)
-
-    @property
-    def is_nested_private(self) -> bool:
-        """Whether it is a private pipeline inside another, which has a budget of its own."""
-        return self.kind == "pipeline" and self.path != "" and self.is_private
-
-    @property
-    def shown_children(self) -> tuple["StepTree", ...]:
-        """The branches of a fitted ColumnTransformer of which columns come out."""
-        return tuple(child for child in self.children if child.columns is not None)
-
-    @property
-    def spends(self) -> bool:
-        """Whether it, or a step that it holds, spends some of a budget."""
-        return any(node.is_private and not is_free(node.estimator) for node in self.walk())
-
-    @property
-    def steps(self) -> tuple["StepTree", ...]:
-        """The steps of a pipeline; of others itself."""
-        return self.children if self.kind == "pipeline" else (self,)
-
-    @property
-    def first(self) -> "StepTree":
-        """The first step of the first of pipelines inside each other."""
-        node = self
-        while node.kind == "pipeline":
-            node = node.children[0]
-        return node
-
-    @property
-    def last(self) -> "StepTree":
-        """The last step of the last of pipelines inside each other."""
-        node = self
-        while node.kind == "pipeline":
-            node = node.children[-1]
-        return node
-
-    @property
-    def before_last(self) -> tuple["StepTree", ...]:
-        """The steps before the last, those of a pipeline at the end among them."""
-        if self.kind != "pipeline":
-            return ()
-        return (*self.children[:-1], *self.children[-1].before_last)
-
-    def walk(self, into: Callable[["StepTree"], bool] | None = None) -> Iterator["StepTree"]:
-        """Yield each node, those that hold others first; ``into`` says which to look into."""
-        yield self
-        if self.is_composite if into is None else into(self):
-            for child in self.children:
-                yield from child.walk(into)
-
-    def at(self, path: str) -> "StepTree":
-        """The node of a path."""
-        return next(node for node in self.walk() if node.path == path)
-
-    def paid_steps(self) -> list["StepTree"]:
-        """The private steps that spend some of a budget, in their order."""
-        leaves = (node for node in self.walk(lambda node: True) if node.kind == "leaf")
-        return [node for node in leaves if node.is_private and not is_free(node.estimator)]
-
-    def with_rows(self, rows: StepRows, learnt: dict[str, int] | None = None) -> "StepTree":
-        """The tree whose nodes know their rows, from public information only.
-
-        Parameters
-        ----------
-        rows : StepRows
-            Those that reach it.
-        learnt : dict of {str: int}, default=None
-            The number of categories that encoders are taken to find, by path, and 0 for those that it does
-            not name. None is that they are not known.
-        """
-        if self.is_nested_private:
-            raise ValueError(
-                f"{self.path} is a private pipeline with a budget of its own, which the outer pipeline "
-                "cannot split: put its steps into scikit-learn's Pipeline."
-            )
-        children: list[StepTree] = []
-        behind = rows
-        if self.kind == "pipeline":
-            for child in self.children:
-                children.append(child.with_rows(behind, learnt))
-                behind = children[-1].behind
-        elif self.kind == "word":
-            is_empty = self.estimator == "drop" or rows.n_columns == 0
-            norm = 0.0 if is_empty else rows.norm
-            behind = StepRows(0 if self.estimator == "drop" else rows.n_columns, norm)
-        elif self.kind == "leaf":
-            n_learnt = None if learnt is None else learnt.get(self.path, 0)
-            width = _n_outputs(self.estimator, rows.n_columns, n_learnt)
-            behind = StepRows(width, _longest_row(self.estimator, rows.n_columns, rows.norm))
-        else:
-            for child, part in zip(self.children, _rows_of_branches(self, rows), strict=True):
-                children.append(child.with_rows(part, learnt))
-            widths: list[Any] = [child.behind.n_columns for child in children]
-            norm = math.hypot(*(child.behind.norm for child in children))
-            norm = math.inf if self.estimator.transformer_weights else norm
-            behind = StepRows(None if None in widths else sum(widths), norm)
-        return self._replace(children=tuple(children), before=rows, behind=behind)
-
-    def leaks(self, is_sparse: bool = False) -> list[str]:
-        """One message for each step that may leak; ``is_sparse`` refers to the table.
-
-        Steps that a private pipeline names in ``learns_nothing`` are left out.
-        """
-        fixed = getattr(self.estimator, "learns_nothing", None) or ()
-        nodes = (node for node in self.walk() if node.path not in fixed)
-        return [text for node in nodes for text in own_leaks(node, is_sparse)]
-
-
-# The classes that hold steps, by the kind of their node.
-_COMPOSITE_CLASSES = {"pipeline": Pipeline, "columns": ColumnTransformer, "union": FeatureUnion}
-
-
-def step_tree(
-    step: Any, path: str = "", name: str = "", columns: Any = None, fitted: bool = False
-) -> StepTree:
-    """The `StepTree` of a step, by its parameters; see `fitted_tree`."""
-    if step is None or isinstance(step, str):
-        return StepTree(path, name, step, "word", False, False, columns=columns)
-    kinds = [kind for kind, composite in _COMPOSITE_CLASSES.items() if isinstance(step, composite)]
-    if not kinds:
-        return StepTree(path, name, step, "leaf", False, is_private(step), columns=columns)
-    kind = kinds[0]
-    if kind == "columns" and fitted and hasattr(step, "output_indices_"):
-        held = _fitted_branches(step)
-    elif kind == "columns":
-        held = [*step.transformers, ("remainder", step.remainder, None)]
-    else:
-        steps = step.steps if kind == "pipeline" else step.transformer_list
-        held = [(name, child, None) for name, child in steps]
-    prefix = f"{path}__" if path else ""
-    children = [step_tree(child, prefix + key, key, part, fitted) for key, child, part in held]
-    private = is_private(step)
-    # Of a private pipeline, also one of a user's class.
-    is_composite = type(step) is _COMPOSITE_CLASSES[kind] or (kind == "pipeline" and private)
-    return StepTree(path, name, step, kind, is_composite, private, tuple(children), columns)
-
-
-def fitted_tree(step: Any, name: str = "") -> StepTree:
-    """The `StepTree` of a fitted step: of a ColumnTransformer the fitted branches, as in its output."""
-    return step_tree(step, name=name, fitted=True)
-
-
-def _fitted_branches(step):
-    """[(name, step, places)] of a fitted ColumnTransformer: those of which columns come out are first."""
-    branches = {name: child for name, child, _ in step.transformers_}
-    parts = sorted(step.output_indices_.items(), key=lambda item: item[1].start)
-    shown = {
-        name: list(step._transformer_to_input_indices[name])
-        for name, part in parts
-        if name in branches and branches[name] != "drop" and part.stop > part.start
-    }
-    names = [*shown, *(name for name in branches if name not in shown)]
-    return [(name, branches[name], shown.get(name)) for name in names]
-
-
-def is_private(step):
-    """Whether a step has a privacy budget."""
-    return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
+from ..privacy.unsafe_callers import (
+    COMPOSITE_CLASSES,
+    StepRows,
+    StepTree,
+    fitted_tree,
+    is_known_ufunc,
+    is_private,
+    own_leaks,
+    tool_of,
+    what_breaks_the_rule,
+)
 
 
 def is_free(step):
@@ -281,6 +48,17 @@ def is_free(step):
         private = (isinstance(categories, str) and categories == "private" for categories in lists)
         return isinstance(lists, list | tuple) and not any(private)
     return isinstance(step, DPImputer) and step.strategy == "constant"
+
+
+def spends(tree):
+    """Whether a step, or one that it holds, spends some of a budget."""
+    return any(node.is_private and not is_free(node.estimator) for node in tree.walk())
+
+
+def paid_steps(tree):
+    """The private steps that spend some of a budget, in their order."""
+    nodes = (node for node in tree.walk(lambda node: True) if node.kind == "leaf")
+    return [node for node in nodes if node.is_private and not is_free(node.estimator)]
 
 
 def refuse_learning(tree):
@@ -305,26 +83,6 @@ def steps_without_budget(tree):
     return [node for node in nodes if node.path and node.kind != "word" and not node.is_private]
 
 
-def own_leaks(node, is_sparse=False):
-    """Messages about a step that may leak, those that it holds apart, whatever ``learns_nothing`` names."""
-    path, step = node.path, node.estimator
-    if node.is_composite:
-        is_columns = node.kind == "columns"
-        return _selections(node) + _densities(node, is_sparse) if is_columns else []
-    if node.kind == "word" or node.is_private or _learns_nothing(step):
-        return []
-    if tool := tool_of(step):
-        return [what_is_learnt(tool)]
-    name = type(step).__name__
-    remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
-    if path and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
-        remedy += (
-            "; or, if it learns nothing from these rows and transforms each by itself and in its place, name "
-            f"it in the private pipeline's learns_nothing=[{path!r}]"
-        )
-    return [f"{name} may learn from the rows without noise: use {remedy}."]
-
-
 def refuse_tools(step):
     """Raise a ValueError if a step, or one inside it, fits rows that other rows select, repeat or weight."""
     inside = [] if step is None or isinstance(step, str) else [step]
@@ -334,17 +92,6 @@ def refuse_tools(step):
         tool = tool_of(child)
         if tool is not None and tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
-
-
-def _selections(node):
-    """Messages about columns that are selected by what may depend on the rows."""
-    return [
-        f"the columns of {child.name} are selected by a function or by their types, which may depend on the "
-        "rows, as a single text among numbers changes a type: use a list, or "
-        "make_column_selector(pattern=...)."
-        for child in node.children
-        if callable(child.columns) and not _reads_names_only(child.columns)
-    ]
 
 
 def refuse_selections_by_rows(tree, X, header):
@@ -366,87 +113,50 @@ def refuse_selections_by_rows(tree, X, header):
             )
 
 
-def _reads_names_only(selector):
-    return (
-        type(selector) is make_column_selector
-        and selector.dtype_include is None
-        and selector.dtype_exclude is None
-    )
-
-
-def _densities(node, is_sparse):
-    """Messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
-    if not node.estimator.sparse_threshold > 0:
-        return []
-    leaves = (leaf.estimator for leaf in node.walk() if not leaf.is_composite)
-    makers = [type(leaf).__name__ for leaf in leaves if _may_be_sparse(leaf)]
-    if not makers and not is_sparse:
-        return []
-    return [
-        f"ColumnTransformer counts the entries of {makers[0] if makers else 'a sparse table'} to choose "
-        "between sparse and dense output, and the choice reveals something about them: set its "
-        "sparse_threshold=0, or sparse_output=False in its encoders. DPOneHotEncoder has the same number of "
-        "entries in every row."
-    ]
-
-
-def _may_be_sparse(step):
-    """Whether a step turns dense tables into sparse ones with a private number of entries."""
-    if type(step).__name__ in ("FeatureHasher", "HashingVectorizer"):
-        return True
-    asked = getattr(step, "sparse_output", False) or getattr(step, "sparse", False) is True
-    return bool(asked) and not isinstance(step, DPOneHotEncoder)
-
-
-def _learns_nothing(step):
-    name, module = type(step).__name__, type(step).__module__
-    if module.startswith("skdpbayes."):
-        return name in ("BoundedScaler", "FormulaEncoder", "RowNormClipper")
-    if not module.startswith("sklearn."):
-        return False
-    if name == "FunctionTransformer":
-        return _is_elementwise(step)
-    options = step.get_params(deep=False).values()
-    if any(callable(value) and not isinstance(value, type) for value in options):
-        return False
-    if name in _LEARN_NOTHING:
-        return True
-    if name == "RBFSampler":
-        return not isinstance(step.gamma, str)
-    if name in ("OneHotEncoder", "OrdinalEncoder"):
-        counts = step.min_frequency is not None or step.max_categories is not None
-        # Errors and warnings must not reveal unknown categories either.
-        tells = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
-        return not (isinstance(step.categories, str) or counts or tells)
-    if name == "SimpleImputer":
-        return (
-            step.strategy == "constant"
-            and step.fill_value is not None
-            and step.keep_empty_features
-            and not step.add_indicator
-        )
-    return name == "MissingIndicator" and step.features == "all"
-
-
-def _is_elementwise(step):
-    """Whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
-    functions = [function for function in (step.func, step.inverse_func) if function is not None]
-    checks = step.check_inverse and len(functions) == 2
-    return all(map(is_known_ufunc, functions)) and not (checks or step.kw_args)
-
-
-def is_known_ufunc(function):
-    """Whether a function is one of NumPy's or SciPy's own that map one entry to one."""
-    name = getattr(function, "__name__", "")
-    known = isinstance(function, np.ufunc) and any(
-        getattr(module, name, None) is function for module in (np, special)
-    )
-    return known and (function.nin, function.nout, function.signature) == (1, 1, None)
-
-
 # The rows behind steps, from public information only: their number of columns, and a bound on their norm.
 #
 #     |(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
+
+
+def with_rows(tree: StepTree, rows: StepRows, learnt: dict[str, int] | None = None) -> StepTree:
+    """The tree whose nodes know their rows, from public information only.
+
+    Parameters
+    ----------
+    tree : StepTree
+    rows : StepRows
+        Those that reach it.
+    learnt : dict of {str: int}, default=None
+        The number of categories that encoders are taken to find, by path, and 0 for those that it does
+        not name. None is that they are not known.
+    """
+    if tree.is_nested_private:
+        raise ValueError(
+            f"{tree.path} is a private pipeline with a budget of its own, which the outer pipeline "
+            "cannot split: put its steps into scikit-learn's Pipeline."
+        )
+    children: list[StepTree] = []
+    behind = rows
+    if tree.kind == "pipeline":
+        for child in tree.children:
+            children.append(with_rows(child, behind, learnt))
+            behind = children[-1].behind
+    elif tree.kind == "word":
+        is_empty = tree.estimator == "drop" or rows.n_columns == 0
+        norm = 0.0 if is_empty else rows.norm
+        behind = StepRows(0 if tree.estimator == "drop" else rows.n_columns, norm)
+    elif tree.kind == "leaf":
+        n_learnt = None if learnt is None else learnt.get(tree.path, 0)
+        width = _n_outputs(tree.estimator, rows.n_columns, n_learnt)
+        behind = StepRows(width, _longest_row(tree.estimator, rows.n_columns, rows.norm))
+    else:
+        for child, part in zip(tree.children, _rows_of_branches(tree, rows), strict=True):
+            children.append(with_rows(child, part, learnt))
+        widths: list[Any] = [child.behind.n_columns for child in children]
+        norm = math.hypot(*(child.behind.norm for child in children))
+        norm = math.inf if tree.estimator.transformer_weights else norm
+        behind = StepRows(None if None in widths else sum(widths), norm)
+    return tree._replace(children=tuple(children), before=rows, behind=behind)
 
 
 def _rows_of_branches(node, rows):
@@ -563,7 +273,7 @@ def misplaced_imputers(node, before=None):
 # Longer lists are categories or weights.
 _LONGEST_LIST = 1000
 # Classes whose parts a plan finds by itself.
-_COMPOSED = tuple(_COMPOSITE_CLASSES.values())
+_COMPOSED = tuple(COMPOSITE_CLASSES.values())
 
 
 def refuse_hidden(tree):

@@ -10,6 +10,7 @@ without a file lives in the memory of one process. While it is active, child pro
 the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 """
 
+import math
 import os
 import threading
 from functools import lru_cache
@@ -290,7 +291,9 @@ class PrivacyLedger:
         delta, most = self.budget.delta, self.budget.epsilon
         total, alone = (self.spent + cost).epsilon(delta), cost.epsilon(delta)
         hint = (
-            f"This release alone costs epsilon = {alone:.4g} there: plan it with delta={delta:g}, or "
+            "This release has no privacy (epsilon=inf): plan it with a finite epsilon. "
+            if math.isinf(alone)
+            else f"This release alone costs epsilon = {alone:.4g} there: plan it with delta={delta:g}, or "
             "with a smaller epsilon. "
         )
         raise BudgetExceededError(

@@ -397,7 +397,7 @@ def _has_steps(obj, model):
 
 def _shares_columns(obj):
     """Whether the steps of a pipeline make several numbers of one column of a table."""
-    from ..pipeline._steps import fitted_tree
+    from ..privacy.unsafe_callers import fitted_tree
 
     estimator = getattr(obj, "best_estimator_", obj)
     steps = [node.estimator for node in fitted_tree(estimator).walk()]

@@ -23,7 +23,6 @@ from skdpbayes.exceptions import PrivacyLeakWarning, PrivacyWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.pipeline._dry_run import dry_run
-from skdpbayes.pipeline._steps import step_tree
 from skdpbayes.preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -32,6 +31,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.privacy.unsafe_callers import step_tree
 
 N = 400
 rng = np.random.default_rng(0)

@@ -369,3 +369,41 @@ def test_rows_without_an_outcome_count_for_nothing_and_cost_nothing(model, fill)
     spread = np.hypot(*(each.std() for each in slopes))
     assert abs(slopes[0].mean() - slopes[1].mean()) < 4 * spread
     assert slopes[0].mean() > 0
+
+
+def texts_of(model, **given):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X_TOLD, X_TOLD[:, 0] > 0, **given)
+    return [str(one.message) for one in caught]
+
+
+X_TOLD = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+
+
+@pytest.mark.parametrize(
+    "of_classes, told", [({False: 3.0}, 1), ({False: 1.0, True: 0.2}, 0), (None, 0)]
+)
+def test_weights_of_classes_above_one_are_told_of(of_classes, told):
+    model = DPBayesianLogisticRegression(classes=[False, True], class_weight=of_classes)
+    found = [text for text in texts_of(model) if "Divide all weights by the largest, 3" in text]
+    assert len(found) == told
+
+
+@pytest.mark.parametrize(
+    "weights, largest, told",
+    [
+        (np.ones(500), 1.0, 1),
+        (np.zeros(500, int), 1.0, 1),
+        (np.full(500, 7.0), 1.0, 1),  # The values do not matter.
+        (np.ones(500), 2.0, 0),
+        (np.ones(500, bool), 1.0, 0),
+        (pd.Series(np.ones(500, bool)), 1.0, 0),
+        (pd.Series(np.ones(500, bool), dtype="boolean"), 1.0, 0),
+        (None, 1.0, 0),
+    ],
+)
+def test_weights_at_the_default_maximum_are_told_of_by_their_type(weights, largest, told):
+    model = DPBayesianLogisticRegression(classes=[False, True], max_sample_weight=largest)
+    found = [text for text in texts_of(model, sample_weight=weights) if "count as 1" in text]
+    assert len(found) == told

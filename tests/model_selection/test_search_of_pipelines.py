@@ -156,3 +156,54 @@ def test_a_limit_of_rows_that_is_drawn_is_told_if_it_is_known():
     assert [plan.max_rows for plan in plans] == [3, None]
     page = privacy_report(plans[1]).to_markdown()
     assert "Each person, with all rows that are theirs.\n" in page
+
+
+def alone(last=None, **options):
+    """A private pipeline in which the last step alone is charged."""
+    last = DPBayesianLogisticRegression(classes=["no", "yes"], n_draws=5) if last is None else last
+    columns = ColumnTransformer([("numbers", BoundedScaler([18], [90]), ["age"])])
+    return make_private_pipeline(columns, DPImputer(), last, **options)
+
+
+NORMS = {"dpbayesianlogisticregression__data_norm": [0.5, 1.0, 2.0]}
+
+
+@pytest.mark.daily(2)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("k", [None, 1, 3])
+def test_a_pipeline_that_charges_its_last_step_alone_has_a_gaussian_cost(k):
+    search = search_of(alone(max_rows_per_group=k), NORMS, epsilon=2.0, mean_candidates=4.0)
+    n = N if k is None else N // 2
+    plan = search.privacy_plan(n)
+    assert plan.not_gaussian == "" and plan.fit_cost.is_gaussian
+    # As much as the last step would get without a pipeline around it.
+    single = search_of(alone()[-1], {"data_norm": [0.5]}, epsilon=2.0, mean_candidates=4.0)
+    assert plan.fit_epsilon == single.privacy_plan(n).fit_epsilon
+    relation, given = ("replace_one", {}) if k is None else ("replace_one_person", {"groups": WHO})
+    with PrivacyLedger(np.inf, DELTA, relation, allow_seeds=True) as ledger:
+        search.fit(FRAME, Y, **given)
+    assert ledger.spent == search.privacy_cost_ == plan.cost and search.spent_epsilon_ <= 2.0
+    paid = search.best_estimator_.privacy_cost_
+    assert paid.is_gaussian and 0.99 * plan.run_mu < paid.mu <= plan.run_mu
+
+
+DPQUANTILES = {"columntransformer__numbers": [BoundedScaler([18], [90]), DPQuantileScaler()]}
+LAST = "dpbayesianlogisticregression__"
+
+
+@pytest.mark.parametrize(
+    "estimator, params",
+    [
+        (raw(), NORMS),
+        (alone(), DPQUANTILES),
+        (alone(), {LAST + "sampler": ["auto", "dp_mh"]}),
+        (alone(), {LAST + "data_norm": [1.0, "auto"]}),
+        (alone(), {LAST + "sampler": ["auto", "no such sampler"]}),
+        (alone(), {LAST + name: [1, 2] for name in ("prior_scale", "data_norm", "n_draws")}
+         | {"memory": [None] * 7}),
+    ],
+)  # fmt: skip
+def test_a_pipeline_whose_candidates_may_cost_otherwise_has_any_form(estimator, params):
+    plan = search_of(estimator, params).privacy_plan(N)
+    assert plan.not_gaussian == "PrivatePipeline" and not plan.fit_cost.is_gaussian
+    assert plan.fit_delta < DELTA

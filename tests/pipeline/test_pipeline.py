@@ -37,9 +37,10 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
-from skdpbayes.pipeline._steps import StepRows, fitted_tree, step_tree
+from skdpbayes.pipeline._steps import with_rows
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, privacy_report
+from skdpbayes.privacy.unsafe_callers import StepRows, fitted_tree, step_tree
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cheap import Cheap
@@ -398,7 +399,7 @@ def test_too_many_columns_of_public_lists_are_refused_first(frame, encoder):
     columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
     width = columns.fit_transform(X).shape[1]
     rows = StepRows(3, header=X.head(0))
-    assert step_tree(columns).with_rows(rows).behind.n_columns == width > 600
+    assert with_rows(step_tree(columns), rows).behind.n_columns == width > 600
     last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
     pipe = make_private_pipeline(columns, last, delta=1e-5)
     with PrivacyLedger(10.0, 1e-4) as ledger:

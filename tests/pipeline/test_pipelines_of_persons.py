@@ -15,10 +15,10 @@ from skdpbayes._mechanisms.histogram import plan_threshold
 from skdpbayes.audit import replay
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._plan import plan_pipeline
-from skdpbayes.pipeline._steps import step_tree
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger, privacy_report
 from skdpbayes.privacy.units import cost_for_persons
+from skdpbayes.privacy.unsafe_callers import step_tree
 
 PERSONS, K = 3000, 3
 rng = np.random.default_rng(0)

@@ -111,3 +111,10 @@ def test_a_release_that_is_too_expensive_at_the_ledgers_delta_is_told_so():
     with PrivacyLedger(epsilon=1.0, delta=1e-7) as ledger:
         with pytest.raises(BudgetExceededError, match="alone costs epsilon = .* delta=1e-07"):
             ledger.reserve(PrivacyCost("replace_one", mu=0.25))
+
+
+def test_no_delta_is_advised_for_a_fit_without_privacy():
+    with PrivacyLedger(1.0, 1e-5) as ledger:
+        with pytest.raises(BudgetExceededError, match="plan it with a finite epsilon") as caught:
+            ledger.reserve(PrivacyCost("replace_one", mu=np.inf))
+    assert "delta=" not in str(caught.value)
