@@ -252,8 +252,11 @@ def test_of_a_fit_that_was_asked_for_twice_the_later_answer_counts(tmp_path):
     path = tmp_path / "kept.jsonl"
     assert read_fits(path) == []
     for loss in (0.5, 0.25):
-        keep_fits(path, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
-    assert [one["loss"] for one in read_fits(path)] == [0.25, 1.0]
+        keep_fits(path, f"{loss}", [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
+    keep_fits(path, "0.5", [record | {"seed": 2, "loss": 2.0}])
+    assert [one["loss"] for one in read_fits(path)] == [0.25, 1.0, 2.0]
+    # What another code answered is asked for again.
+    assert [one["loss"] for one in read_fits(path, "0.25")] == [0.25, 1.0]
 
 
 def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():

@@ -22,9 +22,9 @@ process's first fits included. Probabilities below 1e-6 count as 1e-6 in log los
 in `questions.py`.
 
 ``--quick`` takes fewer seeds and smaller tables. ``--results`` keeps every single fit as a line of JSON, and
-does not ask again for what its file holds, so that a run which was stopped goes on; ``--again`` asks, and the
-later answer counts. ``--results FILE --peers skdpbayes "skdpbayes, add or remove" --again`` measures this
-package anew beside peers that were measured.
+does not ask again for what its file holds, so that a run which was stopped goes on; ``--again`` asks for what
+another code of this package answered, and the later answer counts. ``--results FILE --peers skdpbayes
+"skdpbayes, add or remove" --again`` measures this package anew beside peers that were measured.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from benchmarks.peers.asking import Asker, keep_fits, read_fits
 from benchmarks.peers.environments import REQUIREMENTS, default_cache
 from benchmarks.peers.questions import FULL, QUESTIONS, QUICK
 from benchmarks.peers.report import section
+from benchmarks.refresh import code_hash
 
 
 def parsed():
@@ -63,7 +64,9 @@ def parsed():
         "--source", action="append", default=[], metavar="PEER=PATH", help="instead of a registry's"
     )
     parser.add_argument("--results", type=Path, help="file of single fits, gone on with")
-    parser.add_argument("--again", action="store_true", help="ask for what the file holds, too")
+    parser.add_argument(
+        "--again", action="store_true", help="ask for what other code answered, too"
+    )
     parser.add_argument("--processes", type=int, default=2, help="environments at the same time")
     arguments = parser.parse_args()
     if not (arguments.peers or arguments.slow):
@@ -85,8 +88,10 @@ def measured(arguments):
         size = size._replace(epsilons=tuple(arguments.epsilons))
     if arguments.untuned:
         size = size._replace(is_tuned=False)
-    known = [] if arguments.again or not arguments.results else read_fits(arguments.results)
-    keep = partial(keep_fits, arguments.results) if arguments.results else None
+    code, known, keep = code_hash(["peers.run_skdpbayes"]), [], None
+    if arguments.results:
+        keep = partial(keep_fits, arguments.results, code)
+        known = read_fits(arguments.results, code if arguments.again else None)
     with tempfile.TemporaryDirectory() as folder:
         asker = Asker(
             arguments.cache,

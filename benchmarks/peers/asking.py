@@ -143,17 +143,18 @@ def key_of(record):
     return tuple(record[name] for name in names)
 
 
-def read_fits(path):
-    """Return the records of a file of fits, of each fit the last one."""
+def read_fits(path, code=None):
+    """Return the records of a file of fits, of each fit the last one; with a code, those that it answered."""
     if not path.exists():
         return []
     records = map(json.loads, path.read_text().splitlines())
-    return list({key_of(record): record for record in records}.values())
+    last = {key_of(record): record for record in records}.values()
+    return [record for record in last if code in {None, record.get("code")}]
 
 
-def keep_fits(path, records):
-    """Add records to a file of fits."""
-    lines = [json.dumps(record, default=float) + "\n" for record in records]
+def keep_fits(path, code, records):
+    """Add records to a file of fits, with a hash of this package's code."""
+    lines = [json.dumps(record | {"code": code}, default=float) + "\n" for record in records]
     with path.open("a") as file:
         file.write("".join(lines))  # At once: environments answer at the same time.
 
