@@ -461,6 +461,7 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
         log_proba = self._log_proba(X)
         return normalized(np.exp(log_proba, out=log_proba))
 
+    @suppress_fp_warnings()
     def probability_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the class probabilities of new rows; they spend no budget.
 

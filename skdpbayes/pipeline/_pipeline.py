@@ -693,14 +693,17 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         try:
             yield
         except ValueError as error:
-            if FIT_WITHOUT_OUTCOME not in str(error):
-                raise
-            text = str(error).replace(FIT_WITHOUT_OUTCOME, self._fit_without_outcome())
-            raise ValueError(text) from None
+            # The same error: another one would have this one as its context.
+            error.args = (
+                str(error).replace(FIT_WITHOUT_OUTCOME, self._fit_without_outcome()),
+                *error.args[1:],
+            )
+            raise
 
     def _fit_without_outcome(self):
         """Text of a fit in which rows without an outcome have no weight."""
-        return f"fit(X, y.fillna(label), {self.steps[-1][0]}__sample_weight=y.notna())"
+        name = f"{self.steps[-1][0]}__sample_weight="
+        return FIT_WITHOUT_OUTCOME.partition(";")[0].replace("sample_weight=", name)
 
     @contextmanager
     def _step_budgets_set(self, plan, tree):
