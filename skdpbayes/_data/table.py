@@ -21,8 +21,8 @@ from .columns import encode_labels
 # As in scikit-learn.
 UNLABELLED = "no_validation"
 FIT_WITHOUT_OUTCOME = (
-    "fit(X, y.fillna(label), sample_weight=y.notna()), where label is one of the classes, such as 0 or 'no', or "
-    "a number within the bounds; in a pipeline, model__sample_weight=y.notna(), after the name of the step"
+    "fit(X, y.fillna(label), sample_weight=y.notna()), where label is one of the classes, such as 0 or 'no', "
+    "or a number within the bounds; in a pipeline, model__sample_weight=y.notna(), after the name of the step"
 )
 WITHOUT_OUTCOME = (
     "keep rows without a label or response, with any valid y and sample_weight=0, so that the number of rows "
