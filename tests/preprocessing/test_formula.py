@@ -492,7 +492,9 @@ def test_a_missing_outcome_is_answered_by_a_fit_that_works(people):
     fitted = eval(call, {"fit": logistic(n_draws=9).fit, "table": table})
     assert fitted[-1].plan_.n_samples == N
     numbers = make_private_pipeline(DPBayesianRidge((0, 1)))
-    with pytest.raises(ValueError, match=r"fillna\(label\), dpbayesianridge__sample_weight=y.notna"):
+    with pytest.raises(
+        ValueError, match=r"fillna\(label\), dpbayesianridge__sample_weight=y.notna"
+    ):
         numbers.fit(np.zeros((N, 1)), table["y"])
 
 
