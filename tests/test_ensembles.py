@@ -391,6 +391,12 @@ def test_where_warnings_are_errors_each_tool_around_a_fit_is_named():
     assert any("a search of scikit-learn" in text for text in told)
 
 
+def test_a_halving_search_is_named_once_and_as_one():
+    search = HalvingGridSearchCV(cheap(), {"prior_scale": [1.0, 2.0]}, cv=KFold(2))
+    (text,) = leaks_told(search.fit, X, y)
+    assert text.startswith("a halving search") and "PrivacyLedger" in text
+
+
 @pytest.mark.daily(1)
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_by_scores_without_noise_is_named_once(search):
@@ -485,6 +491,32 @@ def test_a_pipeline_of_public_steps_or_without_privacy_is_silent():
     assert leaks_told(make_pipeline(BoundedScaler(-1, 1), DPImputer(), cheap()).fit, X, y) == []
     free = DPBayesianLogisticRegression(np.inf, n_draws=5)
     assert leaks_told(make_pipeline(StandardScaler(), free).fit, X, y) == []
+
+
+class Untold(BaseEstimator):
+    """A step that keeps its parameters under other names, which an ordinary pipeline never asks for."""
+
+    def __init__(self, power=1):
+        self._power = power
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X**self._power
+
+
+class Unnamed(Untold):
+    """A step whose parameters have no names."""
+
+    def __init__(self, *powers):
+        self._power = powers[0]
+
+
+@pytest.mark.parametrize("step", [Untold(), Unnamed(1)])
+def test_a_pipeline_fits_steps_that_do_not_tell_their_parameters(step):
+    (text,) = leaks_told(make_pipeline(step, BoundedScaler(-1, 1), cheap()).fit, X, y)
+    assert f"{type(step).__name__} may learn" in text
 
 
 def test_a_private_pipeline_tells_of_its_own_steps_alone():

@@ -280,6 +280,16 @@ class Factor:
         return self.names[0]
 
     @property
+    def written(self) -> str:
+        """The text of a formula that declares it elsewhere, with dots for what is declared in place."""
+        return self.label
+
+    @property
+    def spans_constant(self) -> bool:
+        """Whether its columns add up to 1."""
+        return False
+
+    @property
     def counts_missing_as(self) -> str:
         """The value that a missing cell counts as, empty if it counts as none of the others."""
         return ""
@@ -322,6 +332,10 @@ class Bounded(Factor):
     def affine(self):
         half = 0.5 * (self.upper - self.lower)
         return [(self.name, 1.0 / half, -0.5 * (self.upper + self.lower) / half)]
+
+    @property
+    def written(self):
+        return self.name if self.names == list(self.columns) else f"bounded({self.name}, ...)"
 
     @property
     def needs_margin(self):
@@ -373,6 +387,10 @@ class Levels(Factor):
         return self.column
 
     @property
+    def spans_constant(self):
+        return self.reference is None
+
+    @property
     def counts_missing_as(self):
         return "" if self.reference is None else repr(self.reference)
 
@@ -411,6 +429,18 @@ class Spline(Factor):
     @property
     def names(self):
         return [f"bs({self.column})[{j}]" for j in range(len(self.knots) + self.degree + 1)]
+
+    @property
+    def label(self):
+        return f"bs({self.column})"
+
+    @property
+    def written(self):
+        return f"bs({self.column}, ...)"
+
+    @property
+    def spans_constant(self):
+        return True
 
     @property
     def columns(self):

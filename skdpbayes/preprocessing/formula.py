@@ -219,8 +219,11 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
 
     def _check_constant(self, constant):
         """Refuse terms that mean something else without a constant, if there is none."""
-        for factor in (term[0] for term in self._terms() if len(term) == 1 and not constant):
-            if factor.needs_margin:
+        alone = [term[0] for term in self._terms() if len(term) == 1 and not constant]
+        is_spanned = any(factor.spans_constant for factor in alone)
+        for factor in alone:
+            # Indicators are not shifted, and those of one factor stand for the constant of others.
+            if factor.needs_margin and not (is_spanned and isinstance(factor, Levels)):
                 raise ValueError(
                     f"formula={self.formula!r} has no intercept, but {factor.needs_margin}: coefficients "
                     f"would be others than those of a model without one. Keep the intercept, or write "
@@ -297,13 +300,13 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
 
     def _notes(self):
         """Notes beneath tables: what missing cells count as that have no indicator; a tuple of str."""
-        factors = {factor.label: factor for term in self._terms() for factor in term}
+        factors = {factor.names[0]: factor for term in self._terms() for factor in term}
         marked = {factor.column for factor in factors.values() if isinstance(factor, Missing)}
         counts: list[str] = []
         unmarked: dict[str, None] = {}
-        for label, factor in factors.items():
+        for factor in factors.values():
             if factor.counts_missing_as and not marked.issuperset(factor.columns):
-                counts.append(f"{label} = {factor.counts_missing_as}")
+                counts.append(f"{factor.label} = {factor.counts_missing_as}")
                 unmarked |= {
                     f"missing({name})": None for name in factor.columns if name not in marked
                 }
@@ -371,9 +374,10 @@ def parsed(formula):
     sides = [getattr(formula_sides, "lhs", None), getattr(formula_sides, "rhs", formula_sides)]
     if any(isinstance(side, tuple) for side in sides):
         raise ValueError(f"formula={formula!r} is not understood: {_NO_BARS}")
-    for taken in _taken_out(formula):
+    for start, end in _taken_out(formula):
+        taken = formula[start:end].rstrip()
         with suppress(FormulaicError, SyntaxError):
-            if Formula(formula.replace(taken, "", 1)) == formula_sides:
+            if Formula(formula[:start] + formula[end:]) == formula_sides:
                 raise ValueError(
                     f"formula={formula!r} is not understood: '{taken}' takes out nothing. Write the term as "
                     "it is written where it comes in, such as bounded(age, 18, 90):income, or leave it out "
@@ -389,10 +393,12 @@ def parsed(formula):
 
 
 def _taken_out(formula):
-    """The parts of a formula behind a minus, outside of parentheses and names, but for numbers."""
+    """(start, end) of the parts of a formula behind a minus, but for numbers.
+
+    Minus signs in parentheses and names do not count.
+    """
     outside = re.sub(r"`[^`]*`|\((?:[^()]|\([^()]*\))*\)", lambda part: "_" * len(part[0]), formula)
-    spans = [part.span() for part in re.finditer(r"-[^-+~]*[^-+~\s\d][^-+~]*", outside)]
-    return [formula[start:end].rstrip() for start, end in spans]
+    return [part.span() for part in re.finditer(r"-[^-+~]*[^-+~\s\d][^-+~]*", outside)]
 
 
 def _text(factor):
@@ -428,11 +434,12 @@ def _check_margins(terms):
         for factor in term if len(term) > 1 else ():
             if factor.needs_margin and names - {factor.names[0]} not in terms:
                 labels = [part.label for part in term]
+                whole = " * ".join(part.written for part in term)
                 lacking = ":".join(part.label for part in term if part is not factor)
                 raise ValueError(
                     f"{':'.join(labels)} stands without {lacking}, but {factor.needs_margin}: effects would "
-                    f"be others than those of the product. Write {' * '.join(labels)}, which has all main "
-                    f"effects, or {factor.without_margin}."
+                    f"be others than those of the product. Write {whole}, which has all main effects, or "
+                    f"{factor.without_margin}."
                 )
 
 

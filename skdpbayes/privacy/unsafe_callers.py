@@ -17,6 +17,7 @@ behind steps, and what the steps spend, follows from the tree elsewhere.
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -87,11 +88,19 @@ def _chooses_without_noise(search):
     return not all(hasattr(score, "privacy_cost") for score in scores)
 
 
+def _chooses_at_once_without_noise(search):
+    """Whether a search does, and is no halving one, whose code calls that of other searches."""
+    modules = (kind.__module__ for kind in type(search).__mro__)
+    return _chooses_without_noise(search) and _HALVING not in modules
+
+
 def _transforms_by_rows(regressor):
     transformer = getattr(regressor, "transformer", None)
     return transformer is not None and not hasattr(transformer, "privacy_plan")
 
 
+# Module of halving searches.
+_HALVING = "sklearn.model_selection._search_successive_halving"
 _BY_SCORES = "by scores of the rows"
 _NO_WEIGHTS = (
     "use one estimator, with class_weight={label: number} by public numbers if you need it"
@@ -180,8 +189,9 @@ _LEARNING = (
      ("",), _transforms_by_rows),
     ("a search of scikit-learn", "sklearn.model_selection._search",
      f"chooses parameters {_BY_SCORES}", _SEARCH,
-     ("BaseSearchCV", "GridSearchCV", "RandomizedSearchCV"), _chooses_without_noise, False, _COSTS_OF_SEARCH),
-    ("a halving search of scikit-learn", "sklearn.model_selection._search_successive_halving",
+     ("BaseSearchCV", "GridSearchCV", "RandomizedSearchCV"), _chooses_at_once_without_noise, False,
+     _COSTS_OF_SEARCH),
+    ("a halving search of scikit-learn", _HALVING,
      f"chooses parameters {_BY_SCORES}", _SEARCH, ("",), _chooses_without_noise, False, _COSTS_OF_HALVING),
     ("a cross-validation of scikit-learn", _VALIDATION, "computes scores of the rows",
      _SCORES, ("cross_validate", "cross_val_score", "learning_curve", "validation_curve",
@@ -447,8 +457,13 @@ def pipeline_leaks(pipeline):
 
 
 def _holds_private(step):
-    """Whether a step is a meta-estimator of private estimators."""
-    parts = step.get_params(deep=True).values() if hasattr(step, "get_params") else ()
+    """Whether a step is a meta-estimator of private estimators.
+
+    An ordinary pipeline also fits steps that do not tell their parameters.
+    """
+    parts: Any = ()
+    with suppress(Exception):
+        parts = step.get_params(deep=True).values()
     return any(is_private(part) for part in parts if not isinstance(part, type))
 
 

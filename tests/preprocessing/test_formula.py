@@ -283,6 +283,17 @@ def test_a_line_without_an_intercept_goes_through_zero(people):
     assert logistic("y ~ 0 + C(region, levels=['a', 'b']) + missing(age)", bounds=None)
 
 
+def test_levels_of_one_factor_stand_for_the_constant_of_others():
+    """Nothing is shifted, and each level has a column: the usual means of cells beside another factor."""
+    other = "C(kind, levels=['u', 'v'], reference='u')"
+    for first in ("C(region, levels=['a', 'b'])", "bs(age, knots=[40], bounds=(18, 90))"):
+        assert logistic(f"y ~ 0 + {first} + {other}", bounds=None)
+        with pytest.raises(ValueError, match="no intercept, but the column of income"):
+            logistic(f"y ~ 0 + {first} + bounded(income, 0, 9)", bounds=None)
+    with pytest.raises(ValueError, match="no column of its own"):
+        logistic(f"y ~ 0 + {other} + bounded(age, -90, 90)", bounds=None)
+
+
 @pytest.mark.parametrize(
     "formula, message",
     [
@@ -296,12 +307,26 @@ def test_a_line_without_an_intercept_goes_through_zero(people):
             "C(region, levels=['a', 'b'], reference='b') + bounded(age, 18, 90):region",
             "without age.*'b', the reference.*without a reference",
         ),
+        (  # Without the call, a formula would read age ** 2 as age.
+            "bounded(age, 18, 90):bounded(age ** 2, 0, 8100)",
+            r"Write age \* bounded\(age \*\* 2, \.\.\.\)",
+        ),
+        (
+            "bs(age, knots=[40], bounds=(18, 90)):bounded(income, 0, 9)",
+            r"without bs\(age\), .*Write bs\(age, \.\.\.\) \* income",
+        ),
     ],
 )
 def test_products_stand_beside_their_main_effects(formula, message):
     """Elsewhere effects would depend on the bounds, and tables would have rows that nobody asked for."""
     with pytest.raises(ValueError, match=message):
         logistic(f"y ~ {formula}", bounds=None)
+
+
+def test_a_column_of_numbers_and_of_levels_has_a_note_for_both():
+    levels = "C(age, levels=[20, 60], reference=20)"
+    (note,) = FormulaEncoder(f"bounded(age, 18, 90) + {levels}")._notes()
+    assert "count as age = 54, age = 20, and" in note
 
 
 def test_a_term_is_taken_out_as_it_is_written():
@@ -462,7 +487,7 @@ def test_a_missing_outcome_is_answered_by_a_fit_that_works(people):
     table = people.assign(y=people["y"].where(people.index % 5 > 0))
     with pytest.raises(ValueError, match="stays public, e.g. ") as raised:
         logistic(n_draws=9).fit(table)
-    call = str(raised.value).partition("e.g. ")[2].partition(". Leave")[0]
+    call = str(raised.value).partition("e.g. ")[2].partition(", where label")[0]
     assert call == "fit(table.fillna({'y': 0}), model__sample_weight=table['y'].notna())"
     fitted = eval(call, {"fit": logistic(n_draws=9).fit, "table": table})
     assert fitted[-1].plan_.n_samples == N
