@@ -487,7 +487,7 @@ def test_a_missing_outcome_is_answered_by_a_fit_that_works(people):
     table = people.assign(y=people["y"].where(people.index % 5 > 0))
     with pytest.raises(ValueError, match="stays public, e.g. ") as raised:
         logistic(n_draws=9).fit(table)
-    call = str(raised.value).partition("e.g. ")[2].partition(", where label")[0]
+    call = str(raised.value).partition("e.g. ")[2].partition(". Leave")[0]
     assert call == "fit(table.fillna({'y': 0}), model__sample_weight=table['y'].notna())"
     fitted = eval(call, {"fit": logistic(n_draws=9).fit, "table": table})
     assert fitted[-1].plan_.n_samples == N
