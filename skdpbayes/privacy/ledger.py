@@ -235,11 +235,12 @@ class PrivacyLedger:
         -------
         table : pandas.DataFrame, or list of dict without pandas
             ``time`` (UTC), ``estimator``, ``sampler``, ``label``, ``status`` ("reserved", "completed" or
-            "failed"), ``cost``, its own ``epsilon`` and the running ``total_epsilon``, both at the
-            ledger's delta: an epsilon is another one than at the fit's delta, and totals are below the sum,
-            because losses of several fits hardly ever are all at their worst. A killed run stays "reserved". The cost is spent whatever the status. Without a
-            ceiling and with more than a hundred charges, running totals before the last are bounds in closed
-            form where there is one, and may exceed the last.
+            "failed"), ``cost``, its own ``epsilon`` and the running ``total_epsilon``, both at the ledger's
+            delta: an epsilon is another one than at the fit's delta, and totals are below the sum, because
+            losses of several fits hardly ever are all at their worst. A killed run stays "reserved". The
+            cost is spent whatever the status. Without a ceiling and with more than a hundred charges,
+            running totals before the last are bounds in closed form where there is one, and may exceed the
+            last.
 
         Examples
         --------
