@@ -37,7 +37,7 @@ from ..privacy.losses import between_persons
 from ..random import private_generator
 from ..samplers.noise import release_vector
 from ._description import Description
-from ._plan import MOST_DESCRIBED_ROWS, make_layout, plan_layout
+from ._plan import MOST_DESCRIBED_ROWS, make_layout, middle_and_half, plan_layout
 
 
 @score_function(
@@ -230,9 +230,8 @@ def exact_sums(layout, codes, weights):
 
 def scaled(numbers, bounds):
     """Numbers in units of half their range, from its middle, clipped to [-1, 1]."""
-    low, high = bounds
-    middle = low / 2.0 + high / 2.0
-    return np.clip((np.clip(numbers, low, high) - middle) / (high / 2.0 - low / 2.0), -1.0, 1.0)
+    middle, half = middle_and_half(bounds)
+    return np.clip((np.clip(numbers, *bounds) - middle) / half, -1.0, 1.0)
 
 
 def _names(table):
@@ -318,7 +317,7 @@ def _places(column, name, levels, precision):
     place = {in_precision(level, precision): k for k, level in enumerate(levels)}
     n_levels = len(levels)
 
-    def of_cell(cell):
+    def place_of(cell):
         try:
             listed = place.get(cell)
         except TypeError:  # Of cells that have no hash.
@@ -329,5 +328,5 @@ def _places(column, name, levels, precision):
         column if hasattr(column, "to_pylist") or hasattr(column, "to_list") else values
     )
     on_error = reraise_if_safe(f"column {name!r} must hold labels, which can be compared.")
-    places = sanitize_errors(list, map(of_cell, cells), on_error=on_error)
+    places = sanitize_errors(list, map(place_of, cells), on_error=on_error)
     return np.array(places, dtype=np.int64)

@@ -30,6 +30,7 @@ from ._plan import (
     ColumnCells,
     DescriptionPlan,
     TableLayout,
+    middle_and_half,
 )
 
 # What counts as hidden: a number of rows, or a variance, below so many deviations of its noise.
@@ -210,7 +211,7 @@ def described_cells(sums: GroupSums, group: Any, layout: TableLayout) -> list[De
             first = block.start
         else:
             labels, first = _bin_labels(block), block.start + 3
-            middle, half = _middle_and_half(block.bounds)
+            middle, half = middle_and_half(block.bounds)
             mean, variance, noise, low, high = sums.moments(block)
             add(block, None, "mean", [middle + half * v for v in (mean, low, high)])
             least = _FEWEST_NOISE_DEVIATIONS * math.sqrt(noise)
@@ -222,11 +223,6 @@ def described_cells(sums: GroupSums, group: Any, layout: TableLayout) -> list[De
             add(block, label, "share", sums.share({first + k: 1.0}, known))
         add(block, None, "missing", sums.share({block.missing: 1.0}, {0: 1.0}))
     return cells
-
-
-def _middle_and_half(bounds):
-    low, high = bounds
-    return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
 
 
 def _bin_labels(block: ColumnCells):

@@ -94,6 +94,12 @@ class ColumnCells(NamedTuple):
         return np.arange(self.start + skipped, self.start + self.size)
 
 
+def middle_and_half(bounds):
+    """The middle of public bounds, and half of their distance, which is the unit of numbers."""
+    low, high = bounds
+    return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+
+
 class TableLayout(NamedTuple):
     """The cells of a description.
 

@@ -190,12 +190,16 @@ def sentences_of(
     is_public : bool, default=False
         Whether they are for a report, which is public: it leaves out the results of a fit without privacy.
     """
+    estimator = getattr(obj, "best_estimator_", obj)
     summary, steps = record["summary"], record["steps"]
     uncovered = [step["kind"] for step in steps if step["role"] == "unproven"]
-    texts = [_of_model(obj, model, summary, is_known=not uncovered), *_of_guarantee(summary)]
+    texts = [
+        _model_sentence(estimator, model, summary, is_known=not uncovered),
+        *_guarantee_sentences(summary),
+    ]
     texts += [f"Warning: {text}" for text in record["details"]["warnings"]]
     if summary["verdict"] != "none":
-        texts += _of_public_facts(summary, steps)
+        texts += _public_fact_sentences(summary, steps)
     if summary["ledger"] is not None:
         texts.append(ledger_text(summary["ledger"]))
     if uncovered:
@@ -203,9 +207,9 @@ def sentences_of(
             f"Results are left out, because {_listed(uncovered)} may have learnt from the rows without noise."
         )
     elif summary["verdict"] != "none" or not is_public:
-        texts += [*_of_results(obj, model), *_of_checks(obj, model)]
+        texts += [*_result_sentences(estimator, model), *_check_sentences(estimator, model)]
     if summary["verdict"] != "none":
-        texts.append(_of_what_is_free(model))
+        texts.append(_free_uses_sentence(model))
     return [sentence for text in texts for sentence in _cut_to_length(text)]
 
 
@@ -215,10 +219,9 @@ def sentences_of(
 _GUESSED_BY = {"row": "all other rows", "person": "the rows of all others"}
 
 
-def _of_model(obj, model, summary, is_known):
+def _model_sentence(estimator, model, summary, is_known):
     """The kind of model, and what it was fitted to; ``is_known`` if its number of columns is public."""
-    inner = getattr(obj, "best_estimator_", obj)
-    response = getattr(inner, "response", None)  # The column that a formula names.
+    response = getattr(estimator, "response", None)  # The column that a formula names.
     of_response = "" if response is None else f" of {_name(response)}"
     if hasattr(model, "classes_"):
         of_response += f" for {len(model.classes_)} classes"
@@ -231,7 +234,7 @@ def _of_model(obj, model, summary, is_known):
     else:
         kind = "neural network" if hasattr(model, "layer_sizes_") else type(model).__name__
     columns = f" on {_count(model.n_features_in_, 'column')}" if is_known else " on columns"
-    prepared = " that its steps prepare" if isinstance(inner, Pipeline) else ""
+    prepared = " that its steps prepare" if isinstance(estimator, Pipeline) else ""
     return (
         f"This is a {kind}{of_response}{columns}{prepared}, fitted to "
         f"{_rows_text(summary['protected'])}."
@@ -253,7 +256,7 @@ def _rows_text(protected):
     return f"rows whose number stays private, and was declared as about {number}"
 
 
-def _of_guarantee(summary):
+def _guarantee_sentences(summary):
     """Sentences on who is protected, and how often a guess can become right."""
     protected, spent = summary["protected"], summary["spent"]
     unit, epsilon, delta = protected["unit"], spent["epsilon"], spent["delta"]
@@ -289,7 +292,7 @@ def _of_guarantee(summary):
         yield "So large an epsilon hardly protects: it is usually 1 or less."
 
 
-def _of_public_facts(summary, steps):
+def _public_fact_sentences(summary, steps):
     """Sentences on what is public, what was learnt with noise, and what the user vouches for."""
     unprotected = ". ".join(summary["protected"]["not_protected"])
     yield f"Not protected, because taken to be public: {unprotected[:1].lower()}{unprotected[1:]}."
@@ -313,7 +316,7 @@ def _of_public_facts(summary, steps):
     )
 
 
-def _of_what_is_free(model):
+def _free_uses_sentence(model):
     number = len(DrawnPosterior.parts(model.posterior_samples_)[0])
     draws = f"the {number:,} draws that were kept"
     if model.released_.get("posterior") is not None:
@@ -334,32 +337,33 @@ class Effect(NamedTuple):
     change: str
 
 
-def _of_results(obj, model):
+def _result_sentences(estimator, model):
     if isinstance(model, LinearPosterior):
-        yield from _of_effects(model, effects_of(obj, model), getattr(obj, "response", None))
-        if _shares_columns(obj):
+        response = getattr(estimator, "response", None)
+        yield from _effect_sentences(model, effects_of(estimator, model), response)
+        if _shares_columns(estimator):
             yield (
                 "Several columns of the model are made of one column of the table, such as its products and "
                 "powers: they change together, and an effect above is of one of them alone. "
                 "skdpbayes.inspection.contrasts compares rows in all of them."
             )
     elif hasattr(model, "n_components_"):
-        yield from _of_components(obj, model)
+        yield from _component_sentences(estimator, model)
     elif hasattr(model, "layer_sizes_"):
         layers = " x ".join(f"{size:,}" for size in model.layer_sizes_)
         yield (
             f"A network of {layers} units has no effects to read: its predictions average over "
             f"{len(model.posterior_samples_):,} draws of {model.plan_.n_parameters:,} weights."
         )
-    yield from _of_widths(model)
+    yield from _width_sentences(model)
 
 
-def effects_of(obj: Any, model: Any) -> list[Effect]:
+def effects_of(estimator: Any, model: Any) -> list[Effect]:
     """The effects of all columns, in the units of a pipeline's table where that is possible.
 
     Parameters
     ----------
-    obj : estimator, Pipeline or search
+    estimator : estimator or Pipeline
     model : LinearPosterior
         The one behind it.
     """
@@ -368,9 +372,9 @@ def effects_of(obj: Any, model: Any) -> list[Effect]:
     if slopes.shape[1] > 1:
         slopes = slopes[:, 1:] - slopes[:, :1]
     effects, taken, largest, as_met = [], set(), np.ones(len(names)), ""
-    if isinstance(getattr(obj, "best_estimator_", obj), Pipeline):
+    if isinstance(estimator, Pipeline):
         as_met = ", as the model meets it,"
-    affine = _affine_of(obj, model, names) if _has_steps(obj, model) else None
+    affine = _affine_of(estimator, model, names) if _has_steps(estimator, model) else None
     if affine is not None:
         slopes, names, as_met = slopes @ affine.matrix, list(affine.names), ""
         largest = np.abs(affine.matrix).max(axis=0)
@@ -389,17 +393,15 @@ def effects_of(obj: Any, model: Any) -> list[Effect]:
     return effects
 
 
-def _has_steps(obj, model):
+def _has_steps(estimator, model):
     """Whether a pipeline's columns are followed to those of its table."""
-    is_pipeline = isinstance(getattr(obj, "best_estimator_", obj), Pipeline)
-    return is_pipeline and model.n_features_in_ <= _MOST_FOLLOWED
+    return isinstance(estimator, Pipeline) and model.n_features_in_ <= _MOST_FOLLOWED
 
 
-def _shares_columns(obj):
+def _shares_columns(estimator):
     """Whether the steps of a pipeline make several numbers of one column of a table."""
     from ..privacy.unsafe_callers import fitted_tree
 
-    estimator = getattr(obj, "best_estimator_", obj)
     steps = [node.estimator for node in fitted_tree(estimator).walk()]
     terms = [term for step in steps if isinstance(step, FormulaEncoder) for term in step._terms()]
     read = [name for term in terms for factor in term for name in factor.columns]
@@ -410,12 +412,12 @@ def _shares_columns(obj):
     )
 
 
-def _affine_of(obj, model, names):
+def _affine_of(estimator, model, names):
     """The `Affine` of a pipeline's table; None if there is none, and the model's own columns are taken."""
     from ..inspection._raw import affine_of
 
     try:
-        return affine_of(obj, model, names)
+        return affine_of(estimator, model, names)
     except ValueError:  # A step combines or bends what was scaled.
         return None
 
@@ -443,7 +445,7 @@ def _step_size(largest):
     return unit * max(step for step in _STEPS if step * unit <= _STEP_TOLERANCE * wanted)
 
 
-def _of_effects(model, effects, response):
+def _effect_sentences(model, effects, response):
     """Sentences on the largest effects, and on how sure signs are."""
     if not effects:
         return
@@ -489,7 +491,7 @@ def _odds_text(model, place, response):
     return f"odds of {subject}{labels[place + 1]} against {labels[0]} are"
 
 
-def _of_components(obj, model):
+def _component_sentences(estimator, model):
     """The weights of a mixture, and where its two largest components differ most; of one, nothing."""
     from ..inspection._raw import raw_moments
 
@@ -510,7 +512,7 @@ def _of_components(obj, model):
         ", as the model meets it",
     )
     try:
-        means, _, names = raw_moments(obj, model, model.posterior_samples_)
+        means, _, names = raw_moments(estimator, model, model.posterior_samples_)
         as_met = ""
     except ValueError:  # A step combines or bends what was scaled.
         pass
@@ -526,7 +528,7 @@ def _of_components(obj, model):
     )
 
 
-def _of_widths(model):
+def _width_sentences(model):
     """Sentences on how an interval is read, and how much wider privacy makes it."""
     plan = model.plan_
     if not plan.is_calibrated:
@@ -584,13 +586,13 @@ def _factor_text(factor):
     return f"about {factor:.0f}" if factor >= 10.0 else f"about {factor:.1f}"
 
 
-def _of_checks(obj, model):
+def _check_sentences(estimator, model):
     """The warnings about a fit, computed again from what was released, and notes on its intervals."""
     plan, warnings = model.plan_, model.plan_.warnings
     notes: tuple[str, ...] = ()
     if isinstance(model, LinearPosterior):
         warnings += _checks(model)
-        notes = _notes(obj, model)
+        notes = _notes(estimator, model)
     yield from (f"Warning: {text}" for text in warnings)
     if not warnings:
         yield (
@@ -601,13 +603,13 @@ def _of_checks(obj, model):
     yield from (f"Note: {text}" for text in notes)
 
 
-def _notes(obj, model):
+def _notes(estimator, model):
     """The notes beneath tables of intervals, in the names and units of a pipeline's table."""
-    if not _has_steps(obj, model):
+    if not _has_steps(estimator, model):
         return model.interval_notes()
     from ..inspection._tables import notes_of
 
-    return notes_of(obj, raw=True)
+    return notes_of(estimator, raw=True)
 
 
 def _checks(model):
