@@ -219,11 +219,12 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
 
     def _check_constant(self, constant):
         """Refuse terms that mean something else without a constant, if there is none."""
-        alone = [term[0] for term in self._terms() if len(term) == 1 and not constant]
-        is_spanned = any(factor.spans_constant for factor in alone)
-        for factor in alone:
-            # Indicators are not shifted, and those of one factor stand for the constant of others.
-            if factor.needs_margin and not (is_spanned and isinstance(factor, Levels)):
+        terms = self._terms()
+        # Levels of which each row has one stand for the constant: the model is that of columns not shifted.
+        if constant or any(all(factor.spans_constant for factor in term) for term in terms):
+            return
+        for factor in (term[0] for term in terms if len(term) == 1):
+            if factor.needs_margin:
                 raise ValueError(
                     f"formula={self.formula!r} has no intercept, but {factor.needs_margin}: coefficients "
                     f"would be others than those of a model without one. Keep the intercept, or write "
@@ -411,6 +412,13 @@ def _response(side, formula):
     parts = [_text(factor) for term in side for factor in term.factors]
     if len(parts) != 1 or not parts[0][1]:
         raise ValueError(f"formula={formula!r}: {_RESPONSE}")
+    # formulaic takes a constant out of this side, too, where there is none, and says nothing.
+    left = re.match(r"(?:`[^`]*`|[^~`])*", formula)[0]
+    if number := re.search(r"[-+]\s*\d+|\d+\s*[-+]", re.sub(r"`[^`]*`", "", left)):
+        raise ValueError(
+            f"formula={formula!r} is not understood: '{number[0]}' has no meaning before '~'. A model without "
+            f"an intercept has it behind, as in '{parts[0][0]} ~ ... - 1'."
+        )
     return parts[0][0]
 
 

@@ -284,14 +284,44 @@ def test_a_line_without_an_intercept_goes_through_zero(people):
 
 
 def test_levels_of_one_factor_stand_for_the_constant_of_others():
-    """Nothing is shifted, and each level has a column: the usual means of cells beside another factor."""
+    """Each row has one of them: means of cells, those of others at the reference or the middle of bounds."""
     other = "C(kind, levels=['u', 'v'], reference='u')"
-    for first in ("C(region, levels=['a', 'b'])", "bs(age, knots=[40], bounds=(18, 90))"):
-        assert logistic(f"y ~ 0 + {first} + {other}", bounds=None)
+    region = "C(region, levels=['a', 'b'])"
+    for first in (region, "bs(age, knots=[40], bounds=(18, 90))", f"{region}:C(sex, levels=[0, 1])"):
+        assert logistic(f"y ~ 0 + {first} + {other} + bounded(income, 0, 9)", bounds=None)
+    for first in (other, "missing(age)"):
         with pytest.raises(ValueError, match="no intercept, but the column of income"):
-            logistic(f"y ~ 0 + {first} + bounded(income, 0, 9)", bounds=None)
+            logistic(f"y ~ 0 + bounded(income, 0, 9) + {first}", bounds=None)
     with pytest.raises(ValueError, match="no column of its own"):
         logistic(f"y ~ 0 + {other} + bounded(age, -90, 90)", bounds=None)
+
+
+def test_means_of_cells_beside_a_scaled_column_are_those_at_its_middle(people):
+    table = people.assign(age=np.linspace(20, 60, N), region=np.where(np.arange(N) % 2, "a", "b"))
+    table["y"] = 2.0 * table["age"] + np.where(table["region"] == "a", 10.0, -10.0)
+    model = DPBayesianRidge.from_formula(
+        "y ~ 0 + C(region, levels=['a', 'b']) + bounded(age, 20, 60)",
+        target_bounds=(0, 200),
+        epsilon=np.inf,
+        random_state=0,
+    ).fit(table)
+    means = model.coef_table()["mean"]
+    np.testing.assert_allclose(means[["region[a]", "region[b]"]], [90.0, 70.0], atol=0.1)
+    raw = raw_coefficients(model)["mean"]
+    assert abs(raw["age"] - 2.0) < 0.01
+    np.testing.assert_allclose(raw["region[a]"] + raw["intercept"], 10.0, atol=0.3)
+
+
+@pytest.mark.parametrize("left", ["y - 1", "y + 0", "0 + y", "-1 + y", "y-1"])
+def test_a_constant_is_not_taken_out_of_a_response(left):
+    """It would go unsaid, and the model would have an intercept."""
+    with pytest.raises(ValueError, match=r"before '~'.*as in 'y ~ ... - 1'"):
+        logistic(f"{left} ~ bounded(age, -90, 90)", bounds=None)
+
+
+def test_a_response_may_have_a_number_in_its_name():
+    model = logistic("`covid-19 + 1` ~ `age ~ - 1`", bounds={"age ~ - 1": (-90, 90)})
+    assert model.response == "covid-19 + 1" and model[-1].fit_intercept
 
 
 @pytest.mark.parametrize(
