@@ -416,8 +416,8 @@ def _response(side, formula):
     left = re.match(r"(?:`[^`]*`|[^~`])*", formula)[0]
     if number := re.search(r"[-+]\s*\d+|\d+\s*[-+]", re.sub(r"`[^`]*`", "", left)):
         raise ValueError(
-            f"formula={formula!r} is not understood: '{number[0]}' has no meaning before '~'. A model without "
-            f"an intercept has it behind, as in '{parts[0][0]} ~ ... - 1'."
+            f"formula={formula!r} is not understood: '{number[0]}' has no meaning before '~'. A model "
+            f"without an intercept has it behind, as in '{parts[0][0]} ~ ... - 1'."
         )
     return parts[0][0]
 

@@ -287,7 +287,11 @@ def test_levels_of_one_factor_stand_for_the_constant_of_others():
     """Each row has one of them: means of cells, those of others at the reference or the middle of bounds."""
     other = "C(kind, levels=['u', 'v'], reference='u')"
     region = "C(region, levels=['a', 'b'])"
-    for first in (region, "bs(age, knots=[40], bounds=(18, 90))", f"{region}:C(sex, levels=[0, 1])"):
+    for first in (
+        region,
+        "bs(age, knots=[40], bounds=(18, 90))",
+        f"{region}:C(sex, levels=[0, 1])",
+    ):
         assert logistic(f"y ~ 0 + {first} + {other} + bounded(income, 0, 9)", bounds=None)
     for first in (other, "missing(age)"):
         with pytest.raises(ValueError, match="no intercept, but the column of income"):
