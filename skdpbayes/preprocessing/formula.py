@@ -413,8 +413,8 @@ def _response(side, formula):
     if len(parts) != 1 or not parts[0][1]:
         raise ValueError(f"formula={formula!r}: {_RESPONSE}")
     # formulaic takes a constant out of this side, too, where there is none, and says nothing.
-    left = re.match(r"(?:`[^`]*`|[^~`])*", formula)[0]
-    if number := re.search(r"[-+]\s*\d+|\d+\s*[-+]", re.sub(r"`[^`]*`", "", left)):
+    left = re.sub(r"`[^`]*`", "", formula).partition("~")[0]
+    if number := re.search(r"[-+]\s*\d+|\d+\s*[-+]", left):
         raise ValueError(
             f"formula={formula!r} is not understood: '{number[0]}' has no meaning before '~'. A model "
             f"without an intercept has it behind, as in '{parts[0][0]} ~ ... - 1'."

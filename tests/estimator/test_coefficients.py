@@ -105,6 +105,25 @@ def test_deviations_without_privacy_are_those_of_a_posterior(table, n_classes):
     np.testing.assert_allclose(summary["sd"], expected, rtol=0.15)
 
 
+def test_rows_that_are_clipped_count_fully_without_privacy():
+    """Rows with a rare indicator are long: what weighted ones tell was twice the deviation."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(-1, 1, 10_000), rng.random(10_000) < 0.03])
+    labels = (rng.random(10_000) < 1 / (1 + np.exp(0.5 - rows @ [1.0, 0.7]))).astype(int)
+    p = LogisticRegression(C=np.inf).fit(rows, labels).predict_proba(rows)[:, 1]
+    x = np.column_stack([rows, np.ones(10_000)])
+    expected = np.sqrt(np.diag(np.linalg.inv((x.T * (p * (1 - p))) @ x)))
+    tables = [
+        DPBayesianLogisticRegression(1.0, data_norm=1.5, random_state=seed)
+        .fit(rows, labels)
+        .summary()
+        for seed in range(3)
+    ]
+    without = np.mean([table["sd_without_privacy"] for table in tables], axis=0)
+    np.testing.assert_allclose(without, expected, rtol=0.2)
+    assert all(table.loc["x1", "sd"] > 1.8 * expected[1] for table in tables)
+
+
 def test_privacy_has_the_larger_share_the_smaller_the_budget(table):
     shares = [fitted(table, epsilon=e).summary()["share_of_privacy"].mean() for e in (0.3, 1, 1000)]
     assert shares[0] > shares[1] > shares[2] and shares[2] < 0.1 and shares[0] > 0.4

@@ -366,6 +366,11 @@ class DensityOfContrasts(Density):
 
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
+# Prior deviation of the logarithm by which weighted records overstate deviations without noise: with 0.2 to
+# 0.3 errors were least on simulated tables with a rare indicator, at epsilon 0.3, 1 and 5.
+_WEIGHTING_LOG_SD = 0.25
+# Logarithm by which they may be off as rows are not normal.
+_SHAPE_LOG_ERROR = 0.05
 
 
 @dataclass(frozen=True)
@@ -394,6 +399,10 @@ class LogisticDensity(DensityOfContrasts):
         ``T``.
     start : ndarray of shape (n,)
         Where to look for the mode.
+    whole : ndarray of shape (n, n) or None, default=None
+        Curvature of the likelihood at the mode where all records count fully; None before the last answer.
+    column_errors : ndarray of shape (length,) or float, default=inf
+        Relative deviations with which the variances of columns are known for it.
     """
 
     synthetic_design: Population | NormalPopulation
@@ -408,6 +417,8 @@ class LogisticDensity(DensityOfContrasts):
     basis: np.ndarray
     sampling: np.ndarray
     start: np.ndarray
+    whole: np.ndarray | None = None
+    column_errors: np.ndarray | float = np.inf
 
     weighs_draws = True
 
@@ -494,20 +505,28 @@ class LogisticDensity(DensityOfContrasts):
         return prior_predictive_p_values(self, self.transform)
 
     def deviations_without_noise(self):
-        """The deviations that parameters would have without noise, as far as that is known."""
-        # Without privacy all records count fully.
+        """The deviations that parameters would have without noise, as far as that is known.
+
+        Without privacy all records count fully. The weighted ones that were read tell too little of rare
+        indicators, whose rows are long; the design tells of all, as far as noise leaves their variances.
+        """
         weight = max(self.synthetic_design.mean_weight, 1e-300)
-        curvature = (self.basis * (self.sampling / weight)) @ self.basis.T
-        n_blocks = self.family.n_blocks
+        n_blocks, length = self.family.n_blocks, len(self.transform)
         blocks = np.kron(np.eye(n_blocks), self.transform)
-        covariance = inv(curvature + self.prior.precision(self.scales))
-        covariance = blocks @ covariance @ blocks.T
-        if not self.shift.size:
-            return np.sqrt(np.diag(covariance))
-        contrasts = np.kron(self.family.contrasts, np.eye(len(self.transform)))
-        variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
-        n_classes = n_blocks + 1
-        return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
+        weighted = (self.basis * (self.sampling / weight)) @ self.basis.T
+        curvatures = np.stack([weighted, weighted if self.whole is None else self.whole])
+        covariances = blocks @ inv(curvatures + self.prior.precision(self.scales)) @ blocks.T
+        variances = np.diagonal(covariances, axis1=1, axis2=2)
+        if self.shift.size:
+            n_classes, contrasts = n_blocks + 1, np.kron(self.family.contrasts, np.eye(length))
+            variances = np.einsum("ij,ajk,ik->ai", contrasts, covariances, contrasts)
+            variances = variances + np.tile(self.shift**2, n_classes) / n_classes
+        variances = np.maximum(variances, 1e-300)
+        # Weights only hide. A deviation is the root of a variance.
+        hidden = 0.5 * np.log(variances[0] / variances[1]) - _SHAPE_LOG_ERROR
+        errors = np.resize(0.5 * self.column_errors, hidden.size)
+        shares = _WEIGHTING_LOG_SD**2 / (_WEIGHTING_LOG_SD**2 + errors**2)
+        return np.sqrt(variances[0]) * np.exp(-np.maximum(hidden, 0.0) * shares)
 
 
 class LogisticLikelihood(Likelihood):
@@ -581,7 +600,10 @@ class LogisticLikelihood(Likelihood):
         density = super().posterior().density
         known = self.prior_precision, self.family, density.scales
         shift = deviations_in_common(*known, self.prior.columns)
-        return Posterior(replace(density, shift=shift))
+        whole = self.synthetic_design.unweighted.curvature(density.start)
+        column_errors = self.design.variance_errors
+        density = replace(density, shift=shift, whole=whole, column_errors=column_errors)
+        return Posterior(density)
 
     def diagnostics(self, posterior, draws):
         """With an intercept, the share of the rarest class."""

@@ -120,6 +120,11 @@ class NormalPopulation:
         """Sum of ``v`` over records."""
         return float(self.size * self.mean_weight)
 
+    @property
+    def unweighted(self):
+        """The population with weights of 1: the first part, whose rate is 0."""
+        return replace(self, masses=np.ones(1), means=self.means[:1], variances=self.variances[:1])
+
     @cached_property
     def origin(self):
         """``S(0)``."""
@@ -270,6 +275,11 @@ class Population:
     def total_weight(self):
         """Sum of ``v`` over records."""
         return float(self.size * self.weights.sum())
+
+    @property
+    def unweighted(self):
+        """The population with weights of 1."""
+        return replace(self, weights=np.ones_like(self.weights))
 
     @property
     def mean_squares(self):
