@@ -103,6 +103,8 @@ _MORE_DRAWS_WITHOUT_PRIVACY = "Take a larger n_draws."
 # that never meet it is 0.07, and 0.2 was the least over 18 tables.
 _FEW_EFFECTIVE_SHARE = 0.1
 _ENOUGH_EFFECTIVE = 40.0
+# Factor by which privacy widens an interval, beyond which noise is most of its width.
+_WIDE = 2.0
 # How many columns are named in a warning.
 _NAMED = 6
 # Largest eigenvalue of the second moment over its trace, beyond which all rows lie along one direction.
@@ -225,17 +227,20 @@ class NotedColumn(NamedTuple):
 
     name: str
     unit: float = 1.0
+    # Whether it is known to be an indicator, which varies as much as its share of rows says.
+    is_indicator: bool = False
 
 
-def interval_notes(plan, released, columns):
-    """Notes on intervals of coefficients: whose they are, and which hold only under a condition.
+def interval_notes(plan, released, columns, posterior=None):
+    """Notes on intervals of coefficients: whose they are, why they are wide, and on what they depend.
 
     Parameters
     ----------
     plan : Plan
     released : Diagnostics
-    columns : sequence of NotedColumn or None
-        None of a column that is known to be an indicator, of which nothing is noted.
+    columns : sequence of NotedColumn
+    posterior : CoefficientPosterior or None, default=None
+        None says nothing of widths.
 
     Returns
     -------
@@ -256,17 +261,17 @@ def interval_notes(plan, released, columns):
             "of a centre, and not of the mean.",
         )
     notes += _notes_on_counts(plan, released) + repeated
-    if released.unseen_columns is None:
-        return notes
-    unseen = [columns[j] for j in released.unseen_columns if columns[j] is not None]
-    return notes + _notes_on_unseen(unseen, released.unseen_deviation)
+    hidden = () if released.unseen_columns is None else released.unseen_columns
+    unseen = [columns[j] for j in hidden if not columns[j].is_indicator]
+    notes += _notes_on_unseen(unseen, released.unseen_deviation)
+    return notes if posterior is None else notes + _notes_on_widths(posterior, columns, hidden)
 
 
 def _notes_on_repeated(released, columns):
     """Notes on columns that others nearly repeat, unless a warning says that noise hides which do."""
     if released.repeated_columns is None or _hides_directions(released):
         return ()
-    names = [columns[j].name for j in released.repeated_columns if columns[j] is not None]
+    names = [columns[j].name for j in released.repeated_columns if not columns[j].is_indicator]
     if not names:
         return ()
     return (
@@ -296,7 +301,27 @@ def _notes_on_unseen(unseen, limit):
         which = "with a deviation below that in brackets"
     return (
         f"noise hides how much {_named(names, range(len(names)), len(names))}: intervals of numbers {which} "
-        "are too short; those of indicators mostly are not.",
+        "are too short; those of indicators mostly are not, but wide, because noise is the same however few "
+        "rows have a level.",
+    )
+
+
+def _notes_on_widths(posterior, columns, hidden):
+    """Notes on columns whose intervals noise makes wide, as those of indicators that few rows have."""
+    factors = posterior.width_factors().reshape(posterior.draws.shape[1:])
+    widths = factors[:, : len(columns)].max(axis=0)
+    # Where noise hides how many rows have a level, it is far larger than their own variation.
+    named = [columns[j].name for j in hidden if columns[j].is_indicator]
+    for j in np.argsort(-widths):
+        if widths[j] > _WIDE and j not in hidden:
+            named.append(f"{columns[j].name} (about {widths[j]:.1f} times)")
+    if not named:
+        return ()
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return (
+        f"noise for privacy makes intervals over {_WIDE:g} times as wide as without it: "
+        f"{', '.join(named[:_NAMED])}{more}. Noise is the same however few rows have a level: more rows, a "
+        "larger epsilon, or merging rare levels makes them narrower.",
     )
 
 

@@ -139,13 +139,22 @@ class DrawnPosterior:
 
     def deviations_without_privacy(self) -> np.ndarray:
         """The deviations of `flat` without privacy, as far as what was released tells; nan otherwise."""
-        deviations = self.flat(self.each(self.draws, lambda part: part.std(axis=0)[None]))[0]
+        deviations = self.flat(self.draws).std(axis=0)
         if not self.plan.budget.is_private:
             return deviations
         posterior = self.released.get("posterior")
         if posterior is None:
             return np.full_like(deviations, np.nan)
         return self.deviations_without_noise(posterior)
+
+    def width_factors(self) -> np.ndarray:
+        """Factors by which privacy widens intervals of `flat`, 1 or more; nan where they are not known."""
+        deviations, without = self.flat(self.draws).std(axis=0), self.deviations_without_privacy()
+        known = np.isfinite(without) & (deviations > 0)
+        factors = np.full(deviations.shape, np.nan)
+        return np.divide(
+            deviations, np.clip(without, 1e-9 * deviations, deviations), factors, where=known
+        )
 
     def warn_unless_calibrated(self) -> None:
         """Warn if the draws are not a calibrated posterior."""

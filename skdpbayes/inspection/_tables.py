@@ -270,17 +270,16 @@ def _notes_on_intervals(estimator, raw):
         return model.interval_notes()
     levels = (each.names for each in affine.indicators.values() if each is not None)
     indicators = {name for some in levels for name in some}
-    columns: list[NotedColumn | None] = []
+    columns = []
     for name, row in zip(names, affine.matrix, strict=True):
         behind = np.flatnonzero(row)
-        if behind.size and indicators.issuperset(affine.names[j] for j in behind):
-            columns.append(None)
-        elif raw and behind.size == 1:
+        column = NotedColumn(name)
+        if raw and behind.size == 1:
             (j,) = behind
-            columns.append(NotedColumn(affine.names[j], 1.0 / abs(row[j])))
-        else:
-            columns.append(NotedColumn(name))
-    return interval_notes(model.plan_, model._diagnostics, columns)
+            column = NotedColumn(affine.names[j], 1.0 / abs(row[j]))
+        is_indicator = bool(behind.size) and indicators.issuperset(affine.names[j] for j in behind)
+        columns.append(column._replace(is_indicator=is_indicator))
+    return interval_notes(model.plan_, model._diagnostics, columns, model._posterior)
 
 
 def coefficient_draws(

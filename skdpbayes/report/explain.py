@@ -559,7 +559,8 @@ def _width_sentences(model):
             f"wide as they would be without it{where}."
         )
         return
-    factors = _width_factors(model._posterior)
+    factors = model._posterior.width_factors()
+    factors = factors[np.isfinite(factors)]
     if not factors.size:
         yield "How much wider privacy makes intervals is not known: this sampler releases nothing that tells."
         return
@@ -569,15 +570,6 @@ def _width_sentences(model):
         f"Privacy makes intervals {_factor_text(middle)} times as wide as they would be without it: that is "
         f"the middle of {number}, and the most is {_factor_text(most)} times."
     )
-
-
-def _width_factors(posterior):
-    """Deviations of draws over those without privacy, for each parameter of which they are known."""
-    deviations = posterior.flat(posterior.draws).std(axis=0)
-    without = posterior.deviations_without_privacy()
-    known = np.isfinite(without) & (deviations > 0)
-    shares = np.clip(1.0 - without[known] / deviations[known], 0.0, 1.0 - 1e-9)
-    return 1.0 / (1.0 - shares)
 
 
 def _factor_text(factor):
@@ -592,7 +584,11 @@ def _check_sentences(estimator, model):
     notes: tuple[str, ...] = ()
     if isinstance(model, LinearPosterior):
         warnings += _checks(model)
-        notes = _notes(estimator, model)
+        notes = model.interval_notes()
+        if _has_steps(estimator, model):  # In the names and units of the table.
+            from ..inspection._tables import notes_of
+
+            notes = notes_of(estimator, raw=True)
     yield from (f"Warning: {text}" for text in warnings)
     if not warnings:
         yield (
@@ -601,15 +597,6 @@ def _check_sentences(estimator, model):
             else f"The plan of this fit, by sampler={plan.name!r}, had no warning."
         )
     yield from (f"Note: {text}" for text in notes)
-
-
-def _notes(estimator, model):
-    """The notes beneath tables of intervals, in the names and units of a pipeline's table."""
-    if not _has_steps(estimator, model):
-        return model.interval_notes()
-    from ..inspection._tables import notes_of
-
-    return notes_of(estimator, raw=True)
 
 
 def _checks(model):

@@ -33,6 +33,7 @@ from skdpbayes.inspection import (
 )
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
+from skdpbayes.report import explain
 from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.statistics import hmc
 from skdpbayes.samplers.statistics.design import hidden_columns as hidden_columns_of
@@ -433,7 +434,7 @@ def test_tables_of_intervals_name_what_noise_hides_and_only_there():
     X = pd.DataFrame(rng.uniform(-1.0, 1.0, (2_000, 3)), columns=["a", "b", "<income>"])
     X["<income>"] /= 20.0
     model = DPBayesianLogisticRegression(epsilon=0.5, random_state=0).fit(X, X["a"] > 0.0)
-    (note,) = model.interval_notes()
+    note, *others = model.interval_notes()
     assert note.startswith("noise hides how much <income> varies")
     hidden = model.released_["unseen_deviation"]
     assert f"below {hidden:.2g}, as they were passed" in note
@@ -448,11 +449,11 @@ def test_tables_of_intervals_name_what_noise_hides_and_only_there():
         contrasts(model, "a - b"),
         average_marginal_effects(model, X[:5]),
     ):
-        assert table.attrs["notes"] == (note,)
-        assert (
-            str(table).endswith(f"Note: {note}") and "&lt;income&gt; varies" in table._repr_html_()
-        )
-    kind = DPBayesianLogisticRegression(5.0, random_state=0).fit(X[["a", "b"]], X["a"] > 0.0)
+        assert table.attrs["notes"] == (note, *others)
+        printed = "".join(f"\nNote: {each}" for each in (note, *others))
+        assert str(table).endswith(printed) and "&lt;income&gt; varies" in table._repr_html_()
+    labels = X["a"] > rng.logistic(size=2_000)  # Of classes apart, without noise no width is known.
+    kind = DPBayesianLogisticRegression(5.0, random_state=0).fit(X[["a", "b"]], labels)
     assert kind.interval_notes() == () and "Note" not in str(kind.coef_table())
     free = DPBayesianLogisticRegression(np.inf, random_state=0).fit(X, X["a"] > 0.0)
     assert free.interval_notes() == ()
@@ -504,7 +505,7 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
     model = DPBayesianLogisticRegression(random_state=0)
     model = make_private_pipeline(ColumnTransformer(branches), model, epsilon=0.5)
     model.fit(X, rng.random(3_000) < 0.3)
-    (alone,) = model[-1].interval_notes()
+    alone, *_ = model[-1].interval_notes()
     assert "cat__smoker_y" in alone
     limit = model[-1].released_["unseen_deviation"]
     for table, named in (
@@ -514,10 +515,29 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
         (odds_ratios(model), False),
         (contrasts(model, "num__income - num__age"), False),
     ):
-        (note,) = table.attrs["notes"]
+        note, of_widths = table.attrs["notes"]
         assert "smoker" not in note and ("num__income, num__age vary" in note) != named
+        assert re.search(r"without it: (cat__)?smoker_y, (cat__)?smoker_n", of_widths)
         of_income, of_age = (float(f"{limit * half:.2g}") for half in (5e5, 60.0))
         assert (f"income ({of_income:,g}), age ({of_age:,g}) vary" in note) == named
+
+
+@pytest.mark.parametrize(
+    "n, n_exposed, message",
+    [
+        (40_000, 1_000, r"exposed \(about [234]\.\d times\). Noise"),
+        (2_000, 60, "but wide, because noise"),
+    ],
+)
+def test_intervals_that_noise_makes_wide_are_noted(n, n_exposed, message):
+    """Those of an indicator that few rows have, also where noise hides how many."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.uniform(-1.0, 1.0, n), "exposed": np.arange(n) < n_exposed})
+    labels = rng.random(n) < expit(X["age"] + X["exposed"])
+    model = DPBayesianLogisticRegression(0.8, random_state=0).fit(X.astype(float), labels)
+    (note,) = model.interval_notes()
+    assert re.search(message, note) and "age" not in note
+    assert note[:150] in " ".join(explain(model)) and note in model.coef_table().attrs["notes"]
 
 
 def test_all_columns_are_noted_and_no_deviation_that_none_has():
@@ -532,7 +552,7 @@ def test_all_columns_are_noted_and_no_deviation_that_none_has():
 
 def test_a_warning_that_noise_hides_directions_is_enough():
     plan = DPBayesianRidge((-4.0, 4.0)).privacy_plan(3_000, 3)
-    columns = [NotedColumn("a"), None, NotedColumn("c")]
+    columns = [NotedColumn("a"), NotedColumn("b", is_indicator=True), NotedColumn("c")]
     released = {"repeated_columns": np.array([0, 1, 2])}
     told = [
         note for note in interval_notes(plan, Diagnostics(**released), columns) if "repeat" in note

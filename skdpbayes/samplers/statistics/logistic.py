@@ -519,7 +519,7 @@ class LogisticDensity(DensityOfContrasts):
         variances = np.diagonal(covariances, axis1=1, axis2=2)
         if self.shift.size:
             n_classes, contrasts = n_blocks + 1, np.kron(self.family.contrasts, np.eye(length))
-            variances = np.einsum("ij,ajk,ik->ai", contrasts, covariances, contrasts)
+            variances = np.sum((contrasts @ covariances) * contrasts, axis=2)
             variances = variances + np.tile(self.shift**2, n_classes) / n_classes
         variances = np.maximum(variances, 1e-300)
         # Weights only hide. A deviation is the root of a variance.
