@@ -23,6 +23,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 from ..privacy.cost import PrivacyCost
+from ..privacy.planned_release import Disclosure, StepDisclosure, as_json
 from ._plan import (
     MOST_NOISE_SHARE,
     OTHER_LABEL,
@@ -237,6 +238,19 @@ def _bin_labels(block: ColumnCells):
     ]
 
 
+def _declared(layout):
+    """The public bounds and lists of a description."""
+    for block in layout.blocks:
+        what, value = "range", block.bounds
+        if value is None:
+            what, value = "categories", block.levels
+        yield Disclosure(what, as_json(list(value)), "declared", str(block.name))
+        if block.edges is not None:
+            yield Disclosure("bins", as_json(block.edges), "declared", str(block.name))
+    if layout.by is not None:
+        yield Disclosure("groups", as_json(list(layout.levels)), "declared", str(layout.by))
+
+
 class Description:
     """A description of a table, released with noise. It prints as a table of baseline characteristics.
 
@@ -277,6 +291,7 @@ class Description:
         self.plan_ = plan
         self.level = level
         self._is_seeded = is_seeded
+        self._facts = tuple(_declared(layout))
         sums = group_sums(layout, plan, released, level)
         self._groups = list(sums)
         self._noise = {group: math.sqrt(own.covariance[0, 0]) for group, own in sums.items()}
@@ -292,6 +307,9 @@ class Description:
             n, *ends = sums[OVERALL].count(0)
             outside = plan.n_samples - n, plan.n_samples - ends[1], plan.n_samples - ends[0]
             self.cells_.append(DescribedCell(OTHER_LABEL, None, None, "count", *outside))
+
+    def _about(self):
+        return StepDisclosure(self._facts)
 
     @property
     def privacy_cost_(self) -> PrivacyCost:

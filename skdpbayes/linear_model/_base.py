@@ -338,10 +338,10 @@ class LinearPosterior(PrivatePosterior):
             than two classes. The columns are ``mean``, ``sd``, the ends of the interval (named by their
             percentages), ``sd_without_privacy`` (an estimate from what was released), and
             ``share_of_privacy``, the share of the width that privacy adds. The last two are nan if the
-            release does not determine them, as with a chain. `coef_table` leaves them out. Do not trust them
-            for columns of which a note says that noise hides how much they vary, where they may be off by a
-            factor of 2 or 3, nor where the model separates classes nearly perfectly. Of other indicators
-            that few rows have, the estimate is mostly 10% to 30% too large.
+            release does not determine them, as with a chain, or if classes are nearly separated.
+            `coef_table` leaves them out. Do not trust them for columns of which a note says that noise hides
+            how much they vary, where they may be off by a factor of 2 or 3. Of other indicators that few rows
+            have, the estimate is mostly 10% to 30% too large.
 
         Raises
         ------

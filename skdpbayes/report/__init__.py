@@ -12,6 +12,7 @@ from typing import Any, Self
 from ..privacy.ledger import PrivacyLedger
 from .account import Charged, account_of
 from .explain import Explanation, explain, model_behind, sentences_of
+from .joint import joint_record
 from .render import Markdown, Page, document
 from .wording import SCHEMA, VERSION, record_of
 
@@ -33,7 +34,7 @@ class PrivacyReport(dict):
 
     Its keys are ``schema`` and ``version``, which changes if a key changes its meaning, ``summary``,
     ``steps``, ``assumptions``, ``deployment`` and ``details``; see `privacy_report`, which makes it. A report
-    of a fitted model has ``explanation`` as well.
+    of a fitted model has ``explanation`` as well, and one of several releases ``reports``, that of each.
 
     Examples
     --------
@@ -84,6 +85,8 @@ class PrivacyReport(dict):
             raise ValueError(f"this report is damaged: it must have {', '.join(_PARTS)}.")
         if not isinstance(record.get("explanation", []), list):
             raise ValueError("this report is damaged: its explanation must be a list of sentences.")
+        if not isinstance(record.get("reports", []), list):
+            raise ValueError("this report is damaged: its reports must be a list.")
         return cls(record)
 
     def to_json(self) -> str:
@@ -152,9 +155,12 @@ def privacy_report(
 
     Parameters
     ----------
-    obj : fitted estimator, pipeline or search, Plan, released score or PrivacyLedger
+    obj : fitted estimator, pipeline or search, description, released score, Plan or PrivacyLedger, or a list
         For a ledger, the report covers everything charged so far. In a pipeline of scikit-learn, steps that
-        may learn from the rows without noise are named, and are not covered.
+        may learn from the rows without noise are named, and are not covered. For a list of what was released
+        about the same rows, it has the total, and a section for each; with ``ledger``, also its other
+        charges. Without a ledger, the total is at the largest delta, or at the sum of all if failures of
+        thresholds need it.
     audit : AuditResult, default=None
         Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
         table that is no secret.
@@ -173,7 +179,7 @@ def privacy_report(
         ``implementation``. ``details`` has the relation between neighbours, in the terms of NIST [2]_ and of
         this package, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
         Of a fitted model, ``explanation`` has the sentences of `skdpbayes.report.explain`, but no results of
-        a fit without privacy.
+        a fit without privacy. Of several releases, ``steps`` are these, and ``reports`` has that of each.
 
     Raises
     ------
@@ -182,8 +188,8 @@ def privacy_report(
     TypeError
         If objects of this type have no report.
     ValueError
-        If the steps of a pipeline protect different things, so that their costs cannot be added, or if
-        parameters were set after the fit.
+        If releases, or the steps of a pipeline, protect different things, so that their costs cannot be
+        added, or if parameters were set after the fit.
 
     References
     ----------
@@ -207,9 +213,13 @@ def privacy_report(
     >>> print(report.to_markdown(title="A survey").splitlines()[0])
     # Privacy report: A survey
     """
-    account = account_of(obj)
     if not (ledger is None or isinstance(ledger, PrivacyLedger)):
         raise TypeError(f"ledger must be a PrivacyLedger or None, not a {type(ledger).__name__}.")
+    if type(obj) in (list, tuple):
+        if audit is not None:
+            raise ValueError("an audit is of one release: report it alone.")
+        return PrivacyReport(joint_record(obj, [privacy_report(one) for one in obj], ledger))
+    account = account_of(obj)
     if account.of == "ledger" and ledger is None:
         ledger = obj
     record = record_of(account, None if ledger is None else Charged.of(account, ledger))

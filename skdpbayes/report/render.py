@@ -19,6 +19,11 @@ _MOST_NAMES = 6
 _MOST_VALUES = 12
 # Longest text of a parameter, in characters.
 _LONGEST_TEXT = 300
+# Headings where steps are releases.
+_HEADINGS = {
+    "ledger": "Every release in the ledger",
+    "releases": "Everything that was released",
+}
 _ROLES = {
     "charged": "yes",
     "within": "paid for, within the search",
@@ -68,6 +73,7 @@ def document(report, title, fingerprint, write):
         *_spent(write, summary),
         *_steps(write, report["steps"], summary),
         *_bounds(write, report["steps"]),
+        *_reports(write, report.get("reports", ())),
         *_assumptions(write, report["assumptions"]),
         *_technical(write, report, fingerprint),
     ]
@@ -233,21 +239,25 @@ def _percent(value):
 
 
 def _steps(write, steps, summary):
-    of = summary["of"]
-    yield write.heading("Every release in the ledger" if of == "ledger" else "Every step")
+    of, is_step = summary["of"], summary["of"] not in _HEADINGS
+    yield write.heading(_HEADINGS.get(of, "Every step"))
     if not steps:
         yield write.paragraph("Nothing was released yet.")
         return
     yield write.table(
-        ("release", "paid for", "share", "epsilon", "")
-        if of == "ledger"
-        else ("step", "paid for", "share", "epsilon", "reads"),
+        (
+            "step" if is_step else "release",
+            "paid for",
+            "share",
+            "epsilon",
+            "" if of == "ledger" else "reads",
+        ),
         list(_step_rows(steps, summary["protected"]["rows"] or {})),
         numbers=(2, 3),
         bar=2,
         kind="steps",
     )
-    if of != "ledger":
+    if is_step:
         yield write.paragraph(_legend({step["role"] for step in steps}))
     if len(steps) > 1:
         yield write.paragraph(
@@ -275,6 +285,17 @@ def _bounds(write, steps):
     if rows := list(_bound_rows(steps)):
         yield write.heading("Bounds and lists, and who said so")
         yield write.table(("step", "what", "value", "who said so"), rows, kind="bounds")
+
+
+def _reports(write, reports):
+    """The parts of single reports that the one of all releases does not have."""
+    for place, report in enumerate(reports, 1):
+        summary = report["summary"]
+        yield write.heading(f"Release {place}: {summary['name']}")
+        if report.get("explanation"):
+            yield write.bullets(report["explanation"])
+        for section in (_steps(write, report["steps"], summary), _bounds(write, report["steps"])):
+            yield from list(section)[1:]  # Without a heading of their own.
 
 
 def _assumptions(write, assumptions):

@@ -258,7 +258,7 @@ def _privacy_unit(account):
 
 def _public_numbers(account):
     sources = {fact.source for step in account.steps for fact in step.about.facts}
-    if account.of in ("ledger", "score") or not account.steps or "declared" in sources:
+    if account.of in ("ledger", "releases", "score") or not account.steps or "declared" in sources:
         yield (
             "declared_is_public",
             "What is marked as declared (bounds, categories, labels, sizes) follows from what the columns "
@@ -326,8 +326,10 @@ def _other_releases(account, charged):
         )
         if charged.has_it is not None:
             status = "checked" if charged.has_it else "failed"
-            yield "charged", "The ledger has a charge of this cost.", status
-    if account.of == "ledger" and len(account.releases) > 1 and not account.cost.is_gaussian:
+            of = "each of these costs" if account.of == "releases" else "this cost"
+            yield "charged", f"The ledger has a charge of {of}.", status
+    several = account.of in ("ledger", "releases") and len(account.releases) > 1
+    if several and not account.cost.is_gaussian:
         yield (
             "plans_were_fixed",
             "No release was planned by looking at earlier ones. (Some costs add up only then.)",

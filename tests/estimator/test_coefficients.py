@@ -124,6 +124,16 @@ def test_rows_that_are_clipped_count_fully_without_privacy():
     assert all(table.loc["x1", "sd"] > 1.8 * expected[1] for table in tables)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_without_privacy_no_deviation_is_known_of_classes_apart(n_classes):
+    """They would be those of a normal law at the mode, and many times too small."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (3_000, 2))
+    labels = np.digitize(rows[:, 0], np.linspace(-1, 1, n_classes + 1)[1:-1])
+    clf = DPBayesianLogisticRegression(3.0, random_state=0).fit(rows, labels)
+    assert clf.summary()["sd_without_privacy"].isna().all()
+    assert not any("times as wide" in note for note in clf.interval_notes())
+
+
 def test_privacy_has_the_larger_share_the_smaller_the_budget(table):
     shares = [fitted(table, epsilon=e).summary()["share_of_privacy"].mean() for e in (0.3, 1, 1000)]
     assert shares[0] > shares[1] > shares[2] and shares[2] < 0.1 and shares[0] > 0.4

@@ -460,14 +460,6 @@ class Design:
         """Mean of ``x x^T``."""
         return self.covariance + np.outer(self.mean, self.mean)
 
-    @property
-    def variance_errors(self):
-        """Relative deviations of the variances of columns, of shape (length,); inf for the constant."""
-        variances = np.diag(self.covariance)
-        deviations = np.sqrt(np.diag(np.broadcast_to(self.uncertainty, self.covariance.shape)))
-        infinite = np.full(variances.size, np.inf)
-        return np.divide(deviations, variances, out=infinite, where=variances > 0.0)
-
 
 def number_of_records(moment, noise_scale, constant, public_size):
     """The approximate number of records of a table whose public size is another.

@@ -371,6 +371,9 @@ _SMALL = 2**15
 _WEIGHTING_LOG_SD = 0.25
 # Logarithm by which they may be off as rows are not normal.
 _SHAPE_LOG_ERROR = 0.05
+# Deviation of logits at the mode beyond which it does not tell how wide a posterior without noise is: classes
+# are nearly separated. Below, deviations are a quarter too small at most, and from 5 on two to fifty times.
+_SEPARATING_LOGIT_SD = 4.0
 
 
 @dataclass(frozen=True)
@@ -400,7 +403,8 @@ class LogisticDensity(DensityOfContrasts):
     start : ndarray of shape (n,)
         Where to look for the mode.
     whole : ndarray of shape (n, n) or None, default=None
-        Curvature of the likelihood at the mode where all records count fully; None before the last answer.
+        Curvature of the likelihood at the mode where all records count fully; None before the last answer,
+        and where classes are nearly separated.
     column_errors : ndarray of shape (length,) or float, default=inf
         Relative deviations with which the variances of columns are known for it.
     """
@@ -505,16 +509,18 @@ class LogisticDensity(DensityOfContrasts):
         return prior_predictive_p_values(self, self.transform)
 
     def deviations_without_noise(self):
-        """The deviations that parameters would have without noise, as far as that is known.
+        """The deviations that parameters would have without noise, nan where that is not known.
 
         Without privacy all records count fully. The weighted ones that were read tell too little of rare
         indicators, whose rows are long; the design tells of all, as far as noise leaves their variances.
         """
-        weight = max(self.synthetic_design.mean_weight, 1e-300)
         n_blocks, length = self.family.n_blocks, len(self.transform)
+        if self.whole is None:
+            return np.full(length * (n_blocks + bool(self.shift.size)), np.nan)
+        weight = max(self.synthetic_design.mean_weight, 1e-300)
         blocks = np.kron(np.eye(n_blocks), self.transform)
         weighted = (self.basis * (self.sampling / weight)) @ self.basis.T
-        curvatures = np.stack([weighted, weighted if self.whole is None else self.whole])
+        curvatures = np.stack([weighted, self.whole])
         covariances = blocks @ inv(curvatures + self.prior.precision(self.scales)) @ blocks.T
         variances = np.diagonal(covariances, axis1=1, axis2=2)
         if self.shift.size:
@@ -600,10 +606,17 @@ class LogisticLikelihood(Likelihood):
         density = super().posterior().density
         known = self.prior_precision, self.family, density.scales
         shift = deviations_in_common(*known, self.prior.columns)
-        whole = self.synthetic_design.unweighted.curvature(density.start)
-        column_errors = self.design.variance_errors
-        density = replace(density, shift=shift, whole=whole, column_errors=column_errors)
-        return Posterior(density)
+        theta = density.start.reshape(self.family.n_blocks, -1) @ density.transform.T
+        covariance, whole = self.design.covariance, None
+        with np.errstate(over="ignore", invalid="ignore"):
+            logit_variance = np.max(np.sum(theta @ covariance * theta, axis=1))
+        if logit_variance < _SEPARATING_LOGIT_SD**2:
+            whole = self.synthetic_design.unweighted.curvature(density.start)
+        # Of the constant, which does not vary, the errors are infinite.
+        variances, errors = np.diag(covariance), np.full(len(covariance), np.inf)
+        uncertainty = np.diag(np.broadcast_to(self.design.uncertainty, covariance.shape))
+        np.divide(np.sqrt(uncertainty), variances, out=errors, where=variances > 0.0)
+        return Posterior(replace(density, shift=shift, whole=whole, column_errors=errors))
 
     def diagnostics(self, posterior, draws):
         """With an intercept, the share of the rarest class."""

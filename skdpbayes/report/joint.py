@@ -1,0 +1,134 @@
+"""One report of several releases about the same rows, and of whatever else their ledger was charged.
+
+    cost = cost_1 + ... + cost_k + charges of the ledger that are of none of these
+
+Costs are added as a ledger adds them, and each release keeps a report of its own. An assumption of several
+holds for all of them, or does not hold.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+from ..privacy.budget import Budget
+from ..privacy.cost import PrivacyCost, composed
+from ..privacy.ledger import PrivacyLedger
+from .account import Account, Charged, Step, account_of
+from .wording import record_of
+
+# Of an assumption, and of a report, from the best to the worst.
+_STATUSES = ("checked", "to_sign", "failed")
+_VERDICTS = ("if_signed", "weakened", "none")
+# Assumptions about all releases together, which those of single ones cannot know.
+_ABOUT_ALL = ("all_releases", "charged")
+
+
+def joint_record(
+    releases: Sequence[Any], reports: Sequence[dict[str, Any]], ledger: PrivacyLedger | None
+) -> dict[str, Any]:
+    """The record of several releases, with the report of each.
+
+    Raises
+    ------
+    ValueError
+        If there is none, if one is a plan or a ledger, or if they protect different things.
+    """
+    accounts = [account_of(release) for release in releases]
+    if not accounts:
+        raise ValueError("a report of several releases needs at least one.")
+    if wrong := {account.of for account in accounts} & {"plan", "ledger"}:
+        raise ValueError(
+            f"a {min(wrong)} is no release: report plans one by one, and give a ledger beside the releases, "
+            "as in privacy_report([...], ledger=ledger)."
+        )
+    charges = None if ledger is None else account_of(ledger)
+    others = [] if charges is None else list(charges.steps)
+    are_charged = [ledger is None or _take(others, account) for account in accounts]
+    account = _joint(accounts, are_charged, charges, others)
+    charged = None
+    if ledger is not None:
+        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged))
+    record = record_of(account, charged)
+    assumptions = {(one["id"], one["statement"]): one for one in record["assumptions"]}
+    for one in (one for report in reports for one in report["assumptions"]):
+        if one["id"] not in _ABOUT_ALL:
+            known = assumptions.setdefault((one["id"], one["statement"]), one)
+            if _STATUSES.index(one["status"]) > _STATUSES.index(known["status"]):
+                assumptions[one["id"], one["statement"]] = one
+    verdicts = [report["summary"]["verdict"] for report in (record, *reports)]
+    record["summary"]["verdict"] = max(verdicts, key=_VERDICTS.index)
+    return {**record, "assumptions": list(assumptions.values()), "reports": list(reports)}
+
+
+def _take(charges, account):
+    """Whether there are charges of an account's cost, or of each of its steps, which are then taken out."""
+    for costs in ([account.cost], [step.cost for step in account.steps if step.role == "charged"]):
+        left = list(charges)
+        for cost in costs:
+            place = next((k for k, charge in enumerate(left) if charge.cost == cost), None)
+            if place is None:
+                break
+            del left[place]
+        else:
+            if costs:
+                charges[:] = left
+                return True
+    return False
+
+
+def _joint(accounts, are_charged, charges, others):
+    """The account of releases, and of the steps that are other charges of their ledger."""
+    nothing = () if charges is None else (PrivacyCost(charges.relation),)
+    cost = composed((*(part.cost for part in (*accounts, *others)), *nothing))
+    if charges is None:
+        deltas = [account.budget.delta for account in accounts]
+        # Failures add up to what no smaller delta covers.
+        delta = sum(deltas) if cost.failure_probability >= max(deltas) > 0 else max(deltas)
+        budget = Budget(float("inf"), delta, cost.neighboring_relation)
+    else:
+        budget = charges.budget
+        cost = charges.cost if all(are_charged) else cost  # To the last digit.
+    sizes = {(account.rows, account.counts, account.max_rows) for account in accounts}
+    rows, counts, max_rows = min(sizes) if len(sizes) == 1 else (None, "rows", None)
+    is_seeded = [account.seeds for account in accounts] + [None] * bool(others)
+    warnings = [
+        f"release {place}, {account.name}: {text}"
+        for place, account in enumerate(accounts, 1)
+        for text in account.warnings
+    ]
+    more = f" and {len(others)} other charge{'s' * (len(others) > 1)}" if others else ""
+    return Account(
+        "releases",
+        cost,
+        budget,
+        tuple(release for account in accounts for release in account.releases)
+        + tuple({"estimator": charge.kind, "epsilon": charge.epsilon} for charge in others),
+        tuple(dict.fromkeys(text for account in accounts for text in account.unprotected)),
+        (*warnings, *(charges.warnings if others else ())),
+        name=f"{len(accounts)} release{'s' * (len(accounts) > 1)}{more}",
+        steps=(*map(_release, accounts, are_charged, repeat(budget.delta)), *others),
+        rows=rows,
+        counts=counts,
+        max_rows=max_rows,
+        seeds=True if True in is_seeded else (None if None in is_seeded else False),
+        proof="Propositions 2 and 35",
+        may_have_changed=any(account.may_have_changed for account in accounts),
+    )
+
+
+def _release(account, is_charged, delta):
+    """A release as a step, with the budget that it had."""
+    ceiling = "no ceiling"
+    if account.budget.is_private:
+        ceiling = f"epsilon = {account.budget.epsilon:g} at delta = {account.budget.delta:g}"
+    return Step(
+        account.name,
+        account.name,
+        "charged",
+        account.cost.epsilon(delta),
+        account.cost,
+        columns=account.steps[0].columns if account.steps else None,
+        rows=account.rows,
+        note=f"budget: {ceiling}"
+        + ("" if is_charged else "; the ledger has no charge of this cost"),
+    )

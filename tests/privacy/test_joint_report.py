@@ -1,0 +1,146 @@
+"""One report of all that was released about a table: a total as of a ledger, and a section for each."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
+from skdpbayes.audit import audit_scores
+from skdpbayes.descriptive import dp_describe
+from skdpbayes.preprocessing import DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import PrivacyLedger, PrivacyReport, privacy_report
+
+DELTA = 1e-6
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(RNG.uniform(-1.0, 1.0, (500, 2)), columns=["age", "bmi"])
+LABELS = np.arange(500) % 2
+
+
+def labels(epsilon=0.5, **options):
+    options = {"classes": [0, 1], "delta": DELTA, "n_draws": 20, **options}
+    return DPBayesianLogisticRegression(epsilon, **options).fit(TABLE, LABELS)
+
+
+def three_releases():
+    numbers = DPBayesianRidge((-1, 1), epsilon=0.4, delta=DELTA, n_draws=20)
+    bounds = {"age": (-1, 1), "bmi": (-1, 1)}
+    description = dp_describe(TABLE, bounds=bounds, epsilon=0.3, delta=DELTA)
+    return [labels(), numbers.fit(TABLE, TABLE["bmi"]), description]
+
+
+def test_the_total_is_that_of_the_ledger_whose_other_charges_are_listed():
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        releases = three_releases()
+        labels(0.2)
+    report = privacy_report(releases, ledger=ledger)
+    summary, steps = report["summary"], report["steps"]
+    assert summary["spent"]["epsilon"] == ledger.spent_epsilon and summary["verdict"] == "if_signed"
+    assert (
+        summary["name"] == "3 releases and 1 other charge" and summary["ceiling"]["epsilon"] == 3.0
+    )
+    assert [step["kind"] for step in steps[:3]] == [type(each).__name__ for each in releases]
+    assert [round(step["epsilon"], 2) for step in steps] == [0.5, 0.4, 0.3, 0.2]
+    assert (
+        "completed" in steps[3]["note"]
+        and steps[1]["note"] == "budget: epsilon = 0.4 at delta = 1e-06"
+    )
+    assert sum(step["share"] for step in steps) == pytest.approx(1.0)
+    assert report["reports"] == [privacy_report(each) for each in releases]
+    statuses = {one["id"]: one["status"] for one in report["assumptions"]}
+    assert statuses["charged"] == "checked" and len(statuses) == len(report["assumptions"])
+    assert PrivacyReport.from_json(report.to_json()) == report
+    for text in (report.to_markdown("Survey"), report.to_html("Survey")):
+        assert "Everything that was released" in text and "Release 3: Description" in text
+        assert "This is a linear regression on 2 columns" in text
+
+
+def test_a_description_tells_its_public_bounds_and_lists():
+    table = TABLE.assign(arm=np.where(LABELS, "a", "b"), sex=np.where(LABELS, "f", "m"))
+    lists = {"arm": ["a", "b"], "sex": ["f", "m"]}
+    bounds = {"age": (-1, 1)}
+    description = dp_describe(
+        table.drop(columns="bmi"),
+        bounds=bounds,
+        categories=lists,
+        by="arm",
+        bins={"age": [-1, 0, 1]},
+        epsilon=1.0,
+    )
+    (step,) = privacy_report(description)["steps"]
+    assert {(one["what"], one["column"]): one["value"] for one in step["bounds"]} == {
+        ("range", "age"): [-1.0, 1.0],
+        ("bins", "age"): [-1.0, 0.0, 1.0],
+        ("categories", "sex"): ["f", "m"],
+        ("groups", "arm"): ["a", "b"],
+    }
+    assert all(one["source"] == "declared" for one in step["bounds"])
+
+
+def test_without_a_ledger_costs_are_added_as_it_adds_them():
+    releases = three_releases()
+    report, ledger = privacy_report(tuple(releases)), PrivacyLedger(np.inf, DELTA)
+    for release in releases:
+        ledger.reserve(release.privacy_cost_)
+    assert report["summary"]["spent"]["epsilon"] == ledger.spent_epsilon < 0.5 + 0.4 + 0.3
+    assert report["summary"]["ledger"] is None and report["summary"]["ceiling"]["epsilon"] is None
+    assert report["details"]["neighboring_relation"] == "replace_one"
+    assert len(report["details"]["releases"]) == 3
+
+
+def test_failures_of_thresholds_take_up_the_sum_of_deltas():
+    levels = pd.DataFrame({"city": ["a", "b"] * 250})
+    encoders = [DPOneHotEncoder(epsilon=1.0, delta=1e-5).fit(levels) for _ in range(3)]
+    spent = privacy_report(encoders)["summary"]["spent"]
+    assert spent["delta"] == pytest.approx(3e-5) and spent["epsilon"] <= 3.0
+
+
+def test_what_does_not_hold_for_one_release_does_not_hold_for_all():
+    report = privacy_report([labels(), labels(random_state=0)])
+    (noise,) = [one for one in report["assumptions"] if one["id"] == "no_seed"]
+    assert noise["status"] == "failed" and report["summary"]["verdict"] == "weakened"
+    assert report["details"]["warnings"][0].startswith(
+        "release 2, DPBayesianLogisticRegression: random_state"
+    )
+
+
+def test_a_release_outside_of_the_ledger_is_told():
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        inside = labels()
+    report = privacy_report([inside, labels(0.4)], ledger=ledger)
+    assert [("no charge" in step["note"]) for step in report["steps"]] == [False, True]
+    assert {"charged": "failed"}.items() <= {
+        o["id"]: o["status"] for o in report["assumptions"]
+    }.items()
+    assert report["summary"]["spent"]["epsilon"] > ledger.spent_epsilon
+    twice = privacy_report([inside, inside], ledger=ledger)  # One charge is not two.
+    assert "no charge" in twice["steps"][1]["note"]
+
+
+def test_a_pipeline_that_was_charged_by_steps_is_not_counted_twice():
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        scaler = DPQuantileScaler(epsilon=0.3, delta=DELTA)
+        model = DPBayesianLogisticRegression(0.4, delta=DELTA, classes=[0, 1], n_draws=20)
+        pipeline = make_pipeline(scaler, model).fit(TABLE, LABELS)
+    report = privacy_report([pipeline], ledger=ledger)
+    assert len(report["steps"]) == 1 and report["summary"]["name"] == "1 release"
+    assert report["summary"]["spent"]["epsilon"] == pytest.approx(ledger.spent_epsilon, rel=1e-9)
+
+
+def test_what_cannot_be_added_up_is_refused():
+    model, ledger = labels(), PrivacyLedger(3.0, DELTA)
+    other = labels(neighboring_relation="add_or_remove_one", public_size=500)
+    for releases, message in (
+        ([model, other], "different things"),
+        ([model, model.plan_], "a plan is no release"),
+        ([model, ledger], "ledger=ledger"),
+        ([], "at least one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            privacy_report(releases)
+    with pytest.raises(ValueError, match="different things"):
+        privacy_report([other], ledger=ledger)
+    with pytest.raises(ValueError, match="one release"):
+        privacy_report([model], audit=audit_scores([1.0] * 30, [0.0] * 30, delta=DELTA))
+    with pytest.raises(ValueError, match="reports must be a list"):
+        PrivacyReport.from_json(PrivacyReport({**privacy_report(model), "reports": 1}).to_json())
