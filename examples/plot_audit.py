@@ -66,24 +66,24 @@ print(result.verdict)
 # %%
 # Lower bounds hold with 95% confidence if scores are normal. ``audit_scores`` checks this, and
 # otherwise takes a bound for any distribution. The budget also limits ``mu``: no attack does better
-# than tell a standard normal number from one with mean ``mu``. On the right, how often the guess
+# than tell a standard normal number from one with mean ``mu``. Below, how often the guess
 # "benign" is right against how often it is a false alarm.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(5, 8), layout="constrained")
 bins = np.histogram_bin_edges(np.concatenate([benign, malignant]), 30)
 for (name, values), color in zip(scores.items(), ("#0072B2", "#E69F00"), strict=True):
-    left.hist(values, bins, color=color, alpha=0.5, label=name)
-left.set(xlabel="released logit of the row in question", ylabel="number of releases")
-left.legend(title="the row is")
+    top.hist(values, bins, color=color, alpha=0.5, label=name)
+top.set(xlabel="released logit of the row in question", ylabel="number of releases")
+top.legend(title="the row is")
 thresholds = np.sort(np.concatenate([benign, malignant]))
 alarms = [np.mean(malignant > t) for t in thresholds]
 hits = [np.mean(benign > t) for t in thresholds]
 grid = np.linspace(0, 1, 500)[1:-1]
-right.plot(alarms, hits, color="#0072B2", lw=2, label="this attack, measured")
-right.plot(grid, norm.cdf(norm.ppf(grid) + allowed), color="#D55E00", label="what epsilon allows")
-right.plot([0, 1], [0, 1], ":", color="0.4", label="guessing")
-right.set(xlabel="rate of false alarms", ylabel="rate of detection", aspect="equal")
-right.legend(loc="lower right")
+bottom.plot(alarms, hits, color="#0072B2", lw=2, label="this attack, measured")
+bottom.plot(grid, norm.cdf(norm.ppf(grid) + allowed), color="#D55E00", label="what epsilon allows")
+bottom.plot([0, 1], [0, 1], ":", color="0.4", label="guessing")
+bottom.set(xlabel="rate of false alarms", ylabel="rate of detection", aspect="equal")
+bottom.legend(loc="lower right")
 plt.show()
 
 # %%

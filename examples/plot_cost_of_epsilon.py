@@ -50,7 +50,9 @@ X = BoundedScaler(lower, upper).fit_transform(answers.to_numpy(dtype=float))
 
 for size in SIZES:
     plan = DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(size, X.shape[1])
-    print(f"{size:>6,} rows, epsilon 1: intervals about {plan.widening:.1f} times as wide")
+    print(
+        f"{size:>6,} rows, epsilon 1: intervals about {plan.interval_inflation:.1f} times as wide"
+    )
 
 # %%
 # Accuracy on other people
@@ -77,7 +79,7 @@ def scores(size, epsilon):
     return np.array(found)
 
 
-figure, axis = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 4.4), layout="constrained")
 for size, color in SIZES.items():
     values = np.array([scores(size, epsilon) for epsilon in EPSILONS])
     axis.plot(EPSILONS, values, ".", color=color, alpha=0.6)

@@ -60,7 +60,7 @@ fits[1.0].summary().round(2)
 # %%
 # ``share_of_privacy`` is the estimated share of an interval's width that privacy adds.
 
-figure, axis = plt.subplots(figsize=(7.5, 5), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 5), layout="constrained")
 names = [*BOUNDS, "intercept"]
 places = np.arange(len(names))[::-1]
 styles = {1.0: ("#0072B2", 0.15, "epsilon = 1"), np.inf: ("#D55E00", -0.15, "without privacy")}
@@ -70,7 +70,7 @@ for epsilon, (color, offset, label) in styles.items():
     axis.plot((low + high) / 2, places + offset, "o", color=color, ms=4)
 axis.axvline(0, color="0.4", lw=0.8)
 axis.set_yticks(places, names)
-axis.set_xlabel("coefficient and its 90% interval: right is more visits")
+axis.set_xlabel("coefficient: right is more visits")
 axis.legend()
 plt.show()
 

@@ -55,23 +55,25 @@ circle = np.stack([np.cos(circle), np.sin(circle)])
 # Men and women are blue and orange below: groups have other colours.
 colors = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained"
+figure, (top, bottom) = plt.subplots(
+    2, 1, figsize=(5, 8.5), sharex=True, sharey=True, layout="constrained"
 )
 draws = model.sample_posterior(20, random_state=0)
 for k in range(model.n_components_):
     for mean, covariance in zip(draws.means[:, k], draws.covariances[:, k], strict=True):
         ellipse = mean[:, None] + 2 * np.linalg.cholesky(covariance) @ circle
-        left.plot(*(middle[:, None] + half[:, None] * ellipse), color=colors[k], lw=0.6, alpha=0.5)
-    left.plot([], [], color=colors[k], label=f"group {k + 1}: {model.weights_[k]:.0%}")
-left.set(xlabel="height (cm)", ylabel="weight (kg)", title="released: draws of the groups")
-left.legend(loc="upper left")
+        top.plot(*(middle[:, None] + half[:, None] * ellipse), color=colors[k], lw=0.6, alpha=0.5)
+    top.plot([], [], color=colors[k], label=f"group {k + 1}: {model.weights_[k]:.0%}")
+top.set(ylabel="weight (kg)", title="released: draws of the groups")
+top.legend(loc="upper left")
 for male, color, name in ((1, "#0072B2", "men"), (0, "#D55E00", "women")):
     rows = table[table["male"] == male]
-    right.plot(rows["height"], rows["weight"], ".", ms=1, alpha=0.4, color=color)
-    right.plot([], [], "o", color=color, label=name)
-right.set(xlabel="height (cm)", title="not to be released: the rows themselves")
-right.legend(loc="upper left")
+    bottom.plot(rows["height"], rows["weight"], ".", ms=1, alpha=0.4, color=color)
+    bottom.plot([], [], "o", color=color, label=name)
+bottom.set(
+    xlabel="height (cm)", ylabel="weight (kg)", title="not to be released: the rows themselves"
+)
+bottom.legend(loc="upper left")
 plt.show()
 
 # %%

@@ -75,7 +75,7 @@ for name, (make, columns) in MODELS.items():
 # For a childless person in 2010, beside the shares in the table (which would have to stay private).
 
 ages = np.arange(18, 90)
-figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(2, 1, figsize=(5, 7), sharex=True, layout="constrained")
 colors = ("#E69F00", "#0072B2", "#009E73")
 for female, (axis, title) in enumerate(zip(axes, ("men", "women"), strict=True)):
     people = np.column_stack([ages, 0 * ages, 0 * ages + 2010, 0 * ages + female])
@@ -89,8 +89,8 @@ for female, (axis, title) in enumerate(zip(axes, ("men", "women"), strict=True))
     bins = table.loc[rows, "age"] // 5 * 5
     shares = (table.loc[rows, "wrkstat"] == "Full-Time").groupby(bins).mean()
     axis.plot(shares.index + 2, shares, "x", color="0.3", label="share in the table, 2002 to 2018")
-    axis.set(title=title, xlabel="age")
-axes[0].set_ylabel("works full time")
+    axis.set(title=title, ylabel="works full time", ylim=(0, 1))
+axes[1].set_xlabel("age")
 axes[0].legend(fontsize="small")
 plt.show()
 
@@ -99,7 +99,7 @@ plt.show()
 # ----------------------------------
 
 SIZES = (1_000, 5_000, 25_000)
-figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 3.6), layout="constrained")
 for (name, (make, columns)), color in zip(MODELS.items(), colors, strict=True):
     losses = []
     for size in SIZES:
@@ -109,6 +109,6 @@ for (name, (make, columns)), color in zip(MODELS.items(), colors, strict=True):
 axis.set_xscale("log")
 axis.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
 axis.minorticks_off()
-axis.set(xlabel="rows", ylabel="log loss on other people (lower is better)")
+axis.set(xlabel="rows", ylabel="log loss (lower is better)")
 axis.legend()
 plt.show()

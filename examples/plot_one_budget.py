@@ -84,7 +84,7 @@ ledger.history()[["label", "sampler", "status", "epsilon", "total_epsilon"]].rou
 # The total is less than the sum of the epsilons: Gaussian costs add like the sides of a right
 # triangle.
 
-figure, axis = plt.subplots(figsize=(7.5, 4), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 4.4), layout="constrained")
 names = [label.partition(":")[0] for label, _, _ in WEEK]
 places = np.arange(len(WEEK))
 asked = np.cumsum([epsilon for _, epsilon, _ in WEEK])
@@ -94,7 +94,7 @@ axis.plot(places, left, "o", color="#009E73", label="largest epsilon for one mor
 axis.axhline(2.0, color="#D55E00", lw=2, label="the budget")
 axis.set_xticks(places, names)
 axis.set_ylabel("epsilon at delta = 1e-6")
-axis.legend()
+figure.legend(loc="outside upper center")
 plt.show()
 
 # %%

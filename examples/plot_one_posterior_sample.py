@@ -67,9 +67,7 @@ def one_draw(epsilon, seed):
 
 EPSILONS, N_RELEASES = (0.3, 1.0, 3.0), 60
 exact = posterior(1.0)
-figure, axes = plt.subplots(
-    1, 3, figsize=(10.5, 3.9), sharex=True, sharey=True, layout="constrained"
-)
+figure, axes = plt.subplots(3, 1, figsize=(5, 10), sharex=True, sharey=True, layout="constrained")
 draws = {}
 for axis, epsilon in zip(axes, EPSILONS, strict=True):
     models = [one_draw(epsilon, seed) for seed in range(N_RELEASES)]
@@ -79,12 +77,12 @@ for axis, epsilon in zip(axes, EPSILONS, strict=True):
     axis.plot(*draws[epsilon].T, ".", color="#0072B2", ms=5, alpha=0.6)
     draw_regions(axis, posterior(temperature), "#E69F00")
     draw_regions(axis, exact, "black")
-    axis.set(title=f"epsilon = {epsilon:g}, temperature {temperature:.3g}", xlabel="slope of age")
-axes[0].set_ylabel("intercept")
+    axis.set(title=f"epsilon = {epsilon:g}, temperature {temperature:.3g}", ylabel="intercept")
+axes[-1].set_xlabel("slope of age")
 axes[0].plot([], [], ".", color="#0072B2", label="one draw of each fit")
 axes[0].plot([], [], color="#E69F00", label="posterior at that temperature")
 axes[0].plot([], [], color="black", label="posterior")
-axes[0].legend(fontsize="small", loc="upper left")
+figure.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%
@@ -95,7 +93,7 @@ plt.show()
 
 ages = np.linspace(18, 84, 100)
 scaled = (ages - 51.0) / 33.0
-figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), sharey=True, layout="constrained")
+figure, axes = plt.subplots(3, 1, figsize=(5, 8.5), sharex=True, layout="constrained")
 for axis, epsilon in zip(axes, EPSILONS, strict=True):
     curves = expit(draws[epsilon][:, :1] * scaled + draws[epsilon][:, 1:])
     axis.plot(ages, curves[:30].T, color="#0072B2", lw=0.6, alpha=0.5)
@@ -103,8 +101,8 @@ for axis, epsilon in zip(axes, EPSILONS, strict=True):
         epsilon, 1e-5, data_norm=1.0, prior_scale=2.5, classes=[0, 1], random_state=0
     ).fit(x[:, None], y)
     axis.plot(ages, default.predict_proba(scaled[:, None])[:, 1], color="#E69F00", lw=2.5)
-    axis.set(title=f"epsilon = {epsilon:g}", xlabel="age")
-axes[0].set_ylabel("alive twenty years later")
+    axis.set(title=f"epsilon = {epsilon:g}", ylabel="alive twenty years later", ylim=(0, 1))
+axes[-1].set_xlabel("age")
 plt.show()
 
 # %%

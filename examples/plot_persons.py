@@ -87,13 +87,13 @@ unprotected = DPBayesianLogisticRegression(
 ).fit(X, y)
 row_widths = np.diff(unprotected.posterior_interval(0.9)[0, :-1]).ravel()
 
-figure, axis = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 5.5), layout="constrained")
 places = np.arange(len(BOUNDS))
 for number, (k, color) in enumerate(
     zip(CHOICES, ("#0072B2", "#56B4E9", "#009E73", "#E69F00"), strict=True)
 ):
-    axis.bar(places + 0.18 * (number - 1.5), widths[k], 0.18, color=color, label=f"k = {k}")
-axis.hlines(
+    axis.barh(places + 0.18 * (number - 1.5), widths[k], 0.18, color=color, label=f"k = {k}")
+axis.vlines(
     row_widths,
     places - 0.4,
     places + 0.4,
@@ -101,8 +101,9 @@ axis.hlines(
     lw=2,
     label="protects rows only",
 )
-axis.set_xticks(places, IN_WORDS.values())
-axis.set_ylabel("width of the 90% interval")
+axis.set_yticks(places, IN_WORDS.values())
+axis.invert_yaxis()
+axis.set_xlabel("width of the 90% interval")
 axis.legend()
 plt.show()
 

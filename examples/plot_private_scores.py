@@ -73,10 +73,10 @@ print(f"model and scores: epsilon = {total.epsilon(1e-5):.2f} at delta = 1e-5")
 # How wide the intervals are
 # --------------------------
 # An accuracy of few rows is uncertain even without privacy. Noise matters only if rows are few or
-# epsilon is small. Left: accuracies on the first rows of the test set. Right: calibrated
+# epsilon is small. Above: accuracies on the first rows of the test set. Below: calibrated
 # probabilities lie on the diagonal.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(5, 7), layout="constrained")
 SIZES = (100, 300, 1_000, 3_900)
 for epsilon, color, offset in ((0.1, "#56B4E9", 0.94), (1.0, "#0072B2", 1.06)):
     for seed, size in enumerate(SIZES):
@@ -85,20 +85,20 @@ for epsilon, color, offset in ((0.1, "#56B4E9", 0.94), (1.0, "#0072B2", 1.06)):
         )
         low, high = score.interval(0.9)
         label = f"epsilon = {epsilon:g}" if seed == 0 else None
-        left.vlines(size * offset, low, high, color=color, lw=3, label=label)
-        left.plot(size * offset, score, "o", color=color)
-left.axhline(exact[0], color="#D55E00", ls="--", label="all test rows, no noise")
-left.set_xscale("log")
-left.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
-left.minorticks_off()
-left.set(xlabel="rows that are scored", ylabel="private accuracy, 90% interval")
-left.legend(loc="lower right")
+        top.vlines(size * offset, low, high, color=color, lw=3, label=label)
+        top.plot(size * offset, score, "o", color=color)
+top.axhline(exact[0], color="#D55E00", ls="--", label="all test rows, no noise")
+top.set_xscale("log")
+top.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
+top.minorticks_off()
+top.set(xlabel="rows that are scored", ylabel="private accuracy, 90% interval")
+top.legend(loc="lower right")
 prob_true, prob_pred = curve
 low, high = curve.interval(0.9)
-right.plot([0, 1], [0, 1], ":", color="0.4")
-right.vlines(prob_pred, low, high, color="#0072B2", lw=3)
-right.plot(prob_pred, prob_true, "o", color="#0072B2")
-right.set(xlabel="predicted probability", ylabel="share of deaths, 90% interval")
+bottom.plot([0, 1], [0, 1], ":", color="0.4")
+bottom.vlines(prob_pred, low, high, color="#0072B2", lw=3)
+bottom.plot(prob_pred, prob_true, "o", color="#0072B2")
+bottom.set(xlabel="predicted probability", ylabel="share of deaths, 90% interval")
 plt.show()
 
 # %%

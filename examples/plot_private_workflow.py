@@ -15,6 +15,7 @@ in the General Social Survey earns more than 20,000 dollars a year (in dollars o
 
 import os
 import tempfile
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -114,19 +115,20 @@ TOPICS = {
 
 def in_words(name):
     topic, _, category = name.partition("_")
-    return TOPICS.get(topic, topic) + (f": {category.lower()}" if category else "")
+    words = TOPICS.get(topic, topic) + (f": {category.lower()}" if category else "")
+    return textwrap.fill(words, 26)
 
 
 names = model[0].get_feature_names_out()
 ends = model[-1].posterior_interval(0.9)[0, :-1]
 strongest = np.argsort(-np.abs(model[-1].coef_[0]))[:12]
 places = np.arange(len(strongest))[::-1]
-figure, axis = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 5.5), layout="constrained")
 axis.hlines(places, *ends[strongest].T, lw=3, color="#0072B2")
 axis.plot(model[-1].coef_[0, strongest], places, "o", color="#0072B2")
 axis.axvline(0, color="0.4", lw=0.8)
 axis.set_yticks(places, [in_words(name) for name in names[strongest]])
-axis.set_xlabel("coefficient and its 90% interval: right is a higher income")
+axis.set_xlabel("coefficient: right is a higher income")
 plt.show()
 
 # %%

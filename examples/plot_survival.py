@@ -118,7 +118,7 @@ pd.concat(found, axis=1).round(2)
 
 # %%
 
-figure, axis = plt.subplots(figsize=(7.5, 3), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 3.4), layout="constrained")
 places = np.arange(len(names))[::-1]
 for (label, one), color, offset in zip(
     found.items(), ("#0072B2", "#D55E00"), (0.15, -0.15), strict=True
@@ -131,7 +131,7 @@ axis.set_xticks([1, 1.5, 2, 3], ["1", "1.5", "2", "3"])
 axis.minorticks_off()
 axis.set_yticks(places, names)
 axis.set_xlabel("hazard ratio and its 90% interval")
-axis.legend()
+figure.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%

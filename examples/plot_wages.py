@@ -81,7 +81,7 @@ pd.concat(both, axis=1).round(1)
 
 # %%
 
-figure, axis = plt.subplots(figsize=(7.5, 3), layout="constrained")
+figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
 places = np.arange(len(names))[::-1]
 for (label, one), color, offset in zip(
     both.items(), ("#0072B2", "#D55E00"), (0.15, -0.15), strict=True
@@ -90,8 +90,8 @@ for (label, one), color, offset in zip(
     axis.plot(one["percent"], places + offset, "o", color=color, ms=4)
 axis.axvline(0, color="0.4", lw=0.8)
 axis.set_yticks(places, names)
-axis.set_xlabel("difference of hourly wages in percent, and its 90% interval")
-axis.legend()
+axis.set_xlabel("difference of hourly wages in percent")
+figure.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%

@@ -701,6 +701,11 @@ def _levels(tree, text, bounds, levels):
                 f"{text} has no levels: list them, as in C({name}, levels=['a', 'b']). What levels occur in "
                 "the rows is private."
             )
+        if "reference" in arguments:
+            raise ValueError(
+                f"{text}: a reference stands beside the levels, as in C({name}, levels=['a', 'b'], "
+                "reference='a'), or not at all."
+            )
         return Levels(name, *levels[name])
     if isinstance(arguments["levels"], ast.Name | ast.Attribute | ast.Call):
         raise ValueError(

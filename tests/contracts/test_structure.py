@@ -741,6 +741,16 @@ def test_a_fit_runs_through_few_files():
         assert files <= most_files and functions <= most_functions, f"{name}: {files}, {functions}"
 
 
+def test_figures_of_the_gallery_can_be_read_on_a_phone():
+    """Five inches at most, in one column; and some example has cells that are missing."""
+    texts = {path.name: path.read_text() for path in (ROOT.parent / "examples").glob("plot_*.py")}
+    for name, text in texts.items():
+        widths = [float(width) for width in re.findall(r"figsize=\(([\d.]+),", text)]
+        columns = re.findall(r"subplots\(\s*\d+, (\d+)", text)
+        assert widths and max(widths) <= 5.0 and set(columns) <= {"1"}, name
+    assert any("missing(" in text for text in texts.values())
+
+
 def test_tables_of_results_are_made_of_files_that_are_there():
     """Every directive names a file of ``docs/results``, and columns and fields that it has."""
     found = 0

@@ -323,6 +323,12 @@ def test_a_constant_is_not_taken_out_of_a_response(left):
         logistic(f"{left} ~ bounded(age, -90, 90)", bounds=None)
 
 
+def test_a_reference_without_levels_beside_it_is_refused():
+    """It was left out without a word where levels are declared outside the formula."""
+    with pytest.raises(ValueError, match="stands beside the levels"):
+        logistic("y ~ C(region, reference='a')", bounds=None, levels={"region": ["a", "b"]})
+
+
 def test_a_response_may_have_a_number_in_its_name():
     model = logistic("`covid-19 + 1` ~ `age ~ - 1`", bounds={"age ~ - 1": (-90, 90)})
     assert model.response == "covid-19 + 1" and model[-1].fit_intercept
