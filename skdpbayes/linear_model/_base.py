@@ -341,7 +341,8 @@ class LinearPosterior(PrivatePosterior):
             release does not determine them, as with a chain, or if classes are nearly separated.
             `coef_table` leaves them out. Do not trust them for columns of which a note says that noise hides
             how much they vary, where they may be off by a factor of 2 or 3. Of other indicators that few rows
-            have, the estimate is mostly 10% to 30% too large.
+            have, the estimate is mostly too large, by 10% to 30% for labels and by half for numbers and
+            counts.
 
         Raises
         ------

@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from ..._linalg import eigh, inv
 from ..base import Diagnostics
-from .design import centred_coordinates
+from .design import centred_coordinates, deviations_of_all_records
 from .hmc import Density, Posterior
 from .plan import N_ROWS
 from .population import NormalPopulation, Population, moment_matched_sample
@@ -366,11 +366,6 @@ class DensityOfContrasts(Density):
 
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
-# Prior deviation of the logarithm by which weighted records overstate deviations without noise: with 0.2 to
-# 0.3 errors were least on simulated tables with a rare indicator, at epsilon 0.3, 1 and 5.
-_WEIGHTING_LOG_SD = 0.25
-# Logarithm by which they may be off as rows are not normal.
-_SHAPE_LOG_ERROR = 0.05
 # Deviation of logits at the mode beyond which it does not tell how wide a posterior without noise is: classes
 # are nearly separated. Below, deviations are a quarter too small at most, and from 5 on two to fifty times.
 _SEPARATING_LOGIT_SD = 4.0
@@ -405,8 +400,8 @@ class LogisticDensity(DensityOfContrasts):
     whole : ndarray of shape (n, n) or None, default=None
         Curvature of the likelihood at the mode where all records count fully; None before the last answer,
         and where classes are nearly separated.
-    column_errors : ndarray of shape (length,) or float, default=inf
-        Relative deviations with which the variances of columns are known for it.
+    design : Design or None, default=None
+        Of rows as they are; None before the last answer.
     """
 
     synthetic_design: Population | NormalPopulation
@@ -422,7 +417,7 @@ class LogisticDensity(DensityOfContrasts):
     sampling: np.ndarray
     start: np.ndarray
     whole: np.ndarray | None = None
-    column_errors: np.ndarray | float = np.inf
+    design: Any = None
 
     weighs_draws = True
 
@@ -509,11 +504,7 @@ class LogisticDensity(DensityOfContrasts):
         return prior_predictive_p_values(self, self.transform)
 
     def deviations_without_noise(self):
-        """The deviations that parameters would have without noise, nan where that is not known.
-
-        Without privacy all records count fully. The weighted ones that were read tell too little of rare
-        indicators, whose rows are long; the design tells of all, as far as noise leaves their variances.
-        """
+        """The deviations that parameters would have without noise, nan where that is not known."""
         n_blocks, length = self.family.n_blocks, len(self.transform)
         if self.whole is None:
             return np.full(length * (n_blocks + bool(self.shift.size)), np.nan)
@@ -527,12 +518,8 @@ class LogisticDensity(DensityOfContrasts):
             n_classes, contrasts = n_blocks + 1, np.kron(self.family.contrasts, np.eye(length))
             variances = np.sum((contrasts @ covariances) * contrasts, axis=2)
             variances = variances + np.tile(self.shift**2, n_classes) / n_classes
-        variances = np.maximum(variances, 1e-300)
-        # Weights only hide. A deviation is the root of a variance.
-        hidden = 0.5 * np.log(variances[0] / variances[1]) - _SHAPE_LOG_ERROR
-        errors = np.resize(0.5 * self.column_errors, hidden.size)
-        shares = _WEIGHTING_LOG_SD**2 / (_WEIGHTING_LOG_SD**2 + errors**2)
-        return np.sqrt(variances[0]) * np.exp(-np.maximum(hidden, 0.0) * shares)
+        weighted, of_design = np.sqrt(np.maximum(variances, 1e-300))
+        return deviations_of_all_records(weighted, of_design, self.design)
 
 
 class LogisticLikelihood(Likelihood):
@@ -612,11 +599,7 @@ class LogisticLikelihood(Likelihood):
             logit_variance = np.max(np.sum(theta @ covariance * theta, axis=1))
         if logit_variance < _SEPARATING_LOGIT_SD**2:
             whole = self.synthetic_design.unweighted.curvature(density.start)
-        # Of the constant, which does not vary, the errors are infinite.
-        variances, errors = np.diag(covariance), np.full(len(covariance), np.inf)
-        uncertainty = np.diag(np.broadcast_to(self.design.uncertainty, covariance.shape))
-        np.divide(np.sqrt(uncertainty), variances, out=errors, where=variances > 0.0)
-        return Posterior(replace(density, shift=shift, whole=whole, column_errors=errors))
+        return Posterior(replace(density, shift=shift, whole=whole, design=self.design))
 
     def diagnostics(self, posterior, draws):
         """With an intercept, the share of the rarest class."""

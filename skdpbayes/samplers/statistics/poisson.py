@@ -27,6 +27,7 @@ from .curvature import (
     rescaled_to,
     share_given,
 )
+from .design import Design, deviations_of_all_records
 from .dispersion import (
     PRIOR_LAWS,
     best_count_clip,
@@ -79,6 +80,10 @@ class PoissonDensity(Density):
     start : ndarray of shape (length,)
         Where to look for the mode.
     law : CountLaw
+    unweighted : CountPopulation
+        Rows with the moments of the design, before they have those of weighted ones.
+    design : Design
+        Of rows as they are.
     """
 
     synthetic_design: CountPopulation
@@ -94,6 +99,8 @@ class PoissonDensity(Density):
     blocks: np.ndarray
     start: np.ndarray
     law: CountLaw
+    unweighted: CountPopulation
+    design: Design
 
     @cached_property
     def _turned(self):
@@ -138,13 +145,16 @@ class PoissonDensity(Density):
 
     def deviations_without_noise(self):
         """The deviations that coefficients would have without noise, as far as that is known."""
-        rows = self.synthetic_design.rows
-        # Without privacy records count fully, and no mean is cut.
-        means = self.synthetic_design.means(self.start)
-        factors = self.synthetic_design.size * means**2 / self.law.variance(means)
-        precision = (rows * factors[:, None]).T @ rows
-        precision += self.prior.precision(self.scales)
-        return np.sqrt(np.diag(self.transform @ inv(precision) @ self.transform.T))
+        deviations = []
+        for population in (self.synthetic_design, self.unweighted):
+            # Without privacy records count fully, and no mean is cut.
+            rows, means = population.rows, population.means(self.start)
+            factors = population.size * means**2 / self.law.variance(means)
+            precision = (rows * factors[:, None]).T @ rows + self.prior.precision(self.scales)
+            covariance = self.transform @ inv(precision) @ self.transform.T
+            deviations.append(np.sqrt(np.maximum(np.diag(covariance), 1e-300)))
+        weighted, of_design = deviations
+        return deviations_of_all_records(weighted, of_design, self.design)
 
 
 # What is believed of coefficients, curvature and dispersion, given what has been released of counts.
@@ -224,9 +234,9 @@ class PoissonLikelihood(Likelihood):
         if self.constant:
             theta[-1] = math.log(rate) / self.constant
         self.start = solve(self.transform, theta)
-        self._reshape(
-            count_population(self.design, self.coordinates, offsets, n, self.family, generator)
-        )
+        known = self.design, self.coordinates, offsets, n, self.family
+        self.unweighted = count_population(*known, generator)
+        self._reshape(self.unweighted)
         self._learn_design_curvature()
 
     def _reshape(self, synthetic_design):
@@ -360,6 +370,8 @@ class PoissonLikelihood(Likelihood):
             blocks=blocks,
             start=self.start,
             law=self.laws.mean,
+            unweighted=self.unweighted,
+            design=self.design,
         )
 
     def _table(self, noisy_sum):
