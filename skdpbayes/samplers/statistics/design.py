@@ -461,35 +461,6 @@ class Design:
         return self.covariance + np.outer(self.mean, self.mean)
 
 
-# Prior deviation of the logarithm by which weighted records overstate deviations without noise: with 0.2 to
-# 0.3 errors were least on simulated tables with a rare indicator, at epsilon 0.3, 1 and 5.
-_WEIGHTING_LOG_SD = 0.25
-# Logarithm by which they may be off as rows are not normal.
-_SHAPE_LOG_ERROR = 0.05
-
-
-def deviations_of_all_records(weighted, of_design, design):
-    """The deviations that coefficients have where all records count fully, of shape (n_parameters,).
-
-    Weighted records tell too little of rare indicators, whose rows are long; the design tells of all, as far
-    as noise leaves the variances of columns.
-
-    Parameters
-    ----------
-    weighted, of_design : ndarray of shape (n_parameters,)
-        Deviations by the curvature of weighted records, and by that of rows with the moments of the design.
-    design : Design
-    """
-    # Of the constant, which does not vary, the errors are infinite. A deviation is the root of a variance.
-    variances, errors = np.diag(design.covariance), np.full(len(design.covariance), np.inf)
-    uncertainty = np.diag(np.broadcast_to(design.uncertainty, design.covariance.shape))
-    np.divide(0.5 * np.sqrt(uncertainty), variances, out=errors, where=variances > 0.0)
-    shares = np.resize(_WEIGHTING_LOG_SD**2 / (_WEIGHTING_LOG_SD**2 + errors**2), weighted.size)
-    # Weights only hide.
-    hidden = np.maximum(np.log(weighted / of_design) - _SHAPE_LOG_ERROR, 0.0)
-    return weighted * np.exp(-hidden * shares)
-
-
 def number_of_records(moment, noise_scale, constant, public_size):
     """The approximate number of records of a table whose public size is another.
 

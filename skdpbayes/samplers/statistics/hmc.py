@@ -67,6 +67,12 @@ _LARGEST_ADAPTATION = 4.0
 # Least share of a likelihood in a curvature.
 _LEAST_LIKELIHOOD_SHARE = 1e-6
 
+# Prior deviation of the logarithm by which weighted records overstate deviations without noise: with 0.2 to
+# 0.3 errors were least on simulated tables with a rare indicator, at epsilon 0.3, 1 and 5.
+_WEIGHTING_LOG_SD = 0.25
+# Logarithm by which they may be off as rows are not normal.
+_SHAPE_LOG_ERROR = 0.05
+
 
 class Density:
     """A log density of ``u`` given noisy sums, a likelihood with a prior, which chains draw from.
@@ -442,6 +448,28 @@ def _accepted(state, proposal, change, generator):
     pairs = zip(proposal, state, strict=True)
     rows = tuple(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs)
     return rows, float(chance.mean())
+
+
+def deviations_of_all_records(weighted, of_design, design):
+    """The deviations that coefficients have where all records count fully, of shape (n_parameters,).
+
+    Weighted records tell too little of rare indicators, whose rows are long; the design tells of all, as far
+    as noise leaves the variances of columns.
+
+    Parameters
+    ----------
+    weighted, of_design : ndarray of shape (n_parameters,)
+        Deviations by the curvature of weighted records, and by that of rows with the moments of the design.
+    design : Design
+    """
+    # Of the constant, which does not vary, the errors are infinite. A deviation is the root of a variance.
+    variances, errors = np.diag(design.covariance), np.full(len(design.covariance), np.inf)
+    uncertainty = np.diag(np.broadcast_to(design.uncertainty, design.covariance.shape))
+    np.divide(0.5 * np.sqrt(uncertainty), variances, out=errors, where=variances > 0.0)
+    shares = np.resize(_WEIGHTING_LOG_SD**2 / (_WEIGHTING_LOG_SD**2 + errors**2), weighted.size)
+    # Weights only hide.
+    hidden = np.maximum(np.log(weighted / of_design) - _SHAPE_LOG_ERROR, 0.0)
+    return weighted * np.exp(-hidden * shares)
 
 
 @dataclass(frozen=True)

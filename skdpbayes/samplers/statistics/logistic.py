@@ -21,8 +21,8 @@ from scipy.special import softmax
 
 from ..._linalg import eigh, inv
 from ..base import Diagnostics
-from .design import centred_coordinates, deviations_of_all_records
-from .hmc import Density, Posterior
+from .design import centred_coordinates
+from .hmc import Density, Posterior, deviations_of_all_records
 from .plan import N_ROWS
 from .population import NormalPopulation, Population, moment_matched_sample
 from .prior import Growth, Prior, growth_of, prior_of

@@ -27,7 +27,7 @@ from .curvature import (
     rescaled_to,
     share_given,
 )
-from .design import Design, deviations_of_all_records
+from .design import Design
 from .dispersion import (
     PRIOR_LAWS,
     best_count_clip,
@@ -44,7 +44,7 @@ from .dispersion import (
     tabulated,
     typical_exposure,
 )
-from .hmc import Density
+from .hmc import Density, deviations_of_all_records
 from .normal import coordinates_of_numbers
 from .plan import N_ROWS
 from .population import CountPopulation, count_population, enough_rows, split
@@ -146,10 +146,10 @@ class PoissonDensity(Density):
     def deviations_without_noise(self):
         """The deviations that coefficients would have without noise, as far as that is known."""
         deviations = []
-        for population in (self.synthetic_design, self.unweighted):
+        for each in (self.synthetic_design, self.unweighted):
             # Without privacy records count fully, and no mean is cut.
-            rows, means = population.rows, population.means(self.start)
-            factors = population.size * means**2 / self.law.variance(means)
+            rows, means = each.rows, each.means(self.start)
+            factors = each.size * means**2 / self.law.variance(means)
             precision = (rows * factors[:, None]).T @ rows + self.prior.precision(self.scales)
             covariance = self.transform @ inv(precision) @ self.transform.T
             deviations.append(np.sqrt(np.maximum(np.diag(covariance), 1e-300)))
