@@ -10,8 +10,9 @@ that is hardly known, noise is most of it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from .curvature import (
     rescaled_to,
     share_given,
 )
-from .design import Design
 from .dispersion import (
     PRIOR_LAWS,
     best_count_clip,
@@ -44,7 +44,7 @@ from .dispersion import (
     tabulated,
     typical_exposure,
 )
-from .hmc import Density, deviations_of_all_records
+from .hmc import Density, Posterior, deviations_of_all_records
 from .normal import coordinates_of_numbers
 from .plan import N_ROWS
 from .population import CountPopulation, count_population, enough_rows, split
@@ -80,9 +80,10 @@ class PoissonDensity(Density):
     start : ndarray of shape (length,)
         Where to look for the mode.
     law : CountLaw
-    unweighted : CountPopulation
-        Rows with the moments of the design, before they have those of weighted ones.
-    design : Design
+    unweighted : CountPopulation or None, default=None
+        Rows with the moments of the design, before they have those of weighted ones; None before the last
+        answer.
+    design : Design or None, default=None
         Of rows as they are.
     """
 
@@ -99,8 +100,8 @@ class PoissonDensity(Density):
     blocks: np.ndarray
     start: np.ndarray
     law: CountLaw
-    unweighted: CountPopulation
-    design: Design
+    unweighted: Any = None
+    design: Any = None
 
     @cached_property
     def _turned(self):
@@ -370,9 +371,12 @@ class PoissonLikelihood(Likelihood):
             blocks=blocks,
             start=self.start,
             law=self.laws.mean,
-            unweighted=self.unweighted,
-            design=self.design,
         )
+
+    def posterior(self):
+        """The posterior that all answers amount to, with rows that are not weighted."""
+        density = super().posterior().density
+        return Posterior(replace(density, unweighted=self.unweighted, design=self.design))
 
     def _table(self, noisy_sum):
         """The table of a noisy sum's clipped means, which is kept as long as laws are close."""
