@@ -191,6 +191,8 @@ TASKS = (
     paper("bayes_by_backprop", "bayes_by_backprop_2020"),
     paper("last_iterates", "ryffel_bach_pointcheval_2022"),
     paper("dp_fast_mh digits_total", "zhang_zhang_2023 --mnist {mnist} --seeds 3"),
+    # docs/guide/dask.rst
+    task("dask_categories.csv", "speed.dask_categories", is_alone=True),
     # docs/scale.rst
     task("scale.csv", "speed.scale", is_alone=True),
     # README.md

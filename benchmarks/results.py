@@ -10,7 +10,12 @@ _FIELD = re.compile(r"\{([\w %]+)(?:\.(mean|median|min|max))?(?::([^}]*))?\}")
 
 
 def cell(pattern, lines):
-    """The text of a cell, in which fields are replaced by numbers of some lines of the file."""
+    """The text of a cell, in which fields are replaced by numbers of some lines of the file.
+
+    It is empty if there are no lines.
+    """
+    if not len(lines):
+        return ""
 
     def numbers(match):
         name, function, text = match[1], match[2], match[3] or ".2f"

@@ -358,13 +358,15 @@ def test_what_is_slow_is_asked_once_and_what_is_public_without_budgets():
 def test_a_picture_has_a_curve_for_each_default(tmp_path):
     pytest.importorskip("matplotlib")
     losses = {"skdpbayes": [0.4, 0.4], "Opacus": [0.3, 0.3], "Opacus, tuned": [0.2, 0.2]}
-    cells = rankings.by_cell(fits(losses))
-    lines = list(rankings.single_lines(cells))
+    held_out = fits({"skdpbayes": [0.4, 0.4], "Opacus": [0.1, 0.1]}, table="wine")
+    lines = list(rankings.grouped(fits(losses) + held_out, rankings.single_lines))
+    assert [line["group"] for line in lines] == 3 * ["work"] + 2 * ["held_out"]
     rankings.write(tmp_path / "medians.csv", list(lines[0]), lines)
     figure = rankings.draw(rankings.load_medians(tmp_path / "medians.csv"))
     (axis,) = figure.axes
     assert len(axis.lines) == 2
-    # Ours is 4/3 times the best default.
+    # Ours is 4/3 times the best default; what is held out is not in it.
+    assert "1 tables" in axis.get_title()
     assert axis.lines[0].get_xdata()[1] == pytest.approx(4.0 / 3.0)
 
 

@@ -15,8 +15,10 @@ one; and all with the others tuned besides.
 Four files are written: ``peers_real.csv``, medians of every method on every real table,
 ``peers_real_summary.csv``, a line for each comparison, method and budget, ``peers_real_losses.csv``, a line
 for each table and budget at which another method's default is better, and ``peers_others.csv``, medians of
-the other questions, of coverages means. In the picture, a curve says on which share of real tables a
-method's score is at most so many times the best of all defaults.
+the other questions, of coverages means. The first three have a column ``group``: tables for work, and those
+that are held out, which were asked once, with ``--group held_out``, after everything was decided. In the
+picture, of tables for work, a curve says on which share of them a method's score is at most so many times the
+best of all defaults.
 """
 
 import argparse
@@ -33,9 +35,11 @@ from benchmarks.peers.asking import read_fits
 from benchmarks.peers.known import CLASSIFIERS, REGRESSORS
 from benchmarks.peers.questions import QUESTIONS
 from benchmarks.peers.report import MEANS, gathered, label_of
+from benchmarks.real_tables import group_of
 
 SCORES = {"real_numbers": "error ratio", "real_classes": "log loss"}
 KINDS = {"real_numbers": "numbers", "real_classes": "classes"}
+GROUPS = ("work", "held_out")
 # The budget of the picture, and ratios that it shows.
 PICTURED_EPSILON = 1.0
 LARGEST_RATIO = 10.0
@@ -200,6 +204,23 @@ def single_lines(cells):
                 yield line
 
 
+def summary_lines(cells):
+    """Yield a dict for each comparison, method and budget."""
+    for (question, epsilon), tables in sorted(cells.items()):
+        for compared, ours, of_these in comparisons(tables):
+            for line in summary(of_these, SCORES[question], ours):
+                yield {"kind": KINDS[question], "epsilon": epsilon, "compared": compared, **line}
+
+
+def grouped(records, make_lines):
+    """Yield what ``make_lines`` makes of the cells of each group of tables, with the group."""
+    real = [record for record in records if record["question"] in SCORES]
+    for group in GROUPS:
+        cells = by_cell([record for record in real if group_of(record["table"]) == group])
+        for line in make_lines(cells):
+            yield {"group": group, **line}
+
+
 def is_pictured(label):
     """Return whether a method is in the picture."""
     return label != OURS_ADDED and not label.endswith(", tuned")
@@ -224,11 +245,12 @@ def other_lines(records):
 
 
 def load_medians(path, epsilon=PICTURED_EPSILON):
-    """Return {kind: (score, {table: {method: median}})} of one budget from the file of medians."""
+    """Return {kind: (score, {table: {method: median}})} of one budget, of tables for work."""
     found = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            if float(row["epsilon"]) == epsilon and is_pictured(row["method"]):
+            is_wanted = row["group"] == "work" and float(row["epsilon"]) == epsilon
+            if is_wanted and is_pictured(row["method"]):
                 _, tables = found.setdefault(row["kind"], (row["score"], {}))
                 tables.setdefault(row["table"], {})[row["method"]] = float(row["median"])
     return found
@@ -278,23 +300,24 @@ def main():
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
     records = read_fits(arguments.fits)
-    cells = by_cell(records)
-    heads = ["kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
-    heads += ["splits", "failed"]
-    singles = list(single_lines(cells))
-    write(arguments.folder / "peers_real.csv", [*heads, "R2", "AUC", "seconds"], singles)
-    lines = [
-        {"kind": KINDS[question], "epsilon": epsilon, "compared": compared, **line}
-        for (question, epsilon), tables in sorted(cells.items())
-        for compared, ours, of_these in comparisons(tables)
-        for line in summary(of_these, SCORES[question], ours)
+    heads = ["group", "kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
+    heads += ["splits", "failed", "R2", "AUC", "seconds"]
+    write(arguments.folder / "peers_real.csv", heads, grouped(records, single_lines))
+    heads = ["group", "kind", "epsilon", "compared", "method", "relation", "tables", "median rank"]
+    heads += ["first", "median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
+    write(arguments.folder / "peers_real_summary.csv", heads, grouped(records, summary_lines))
+    heads = [
+        "group",
+        "kind",
+        "table",
+        "epsilon",
+        "better",
+        "relation",
+        "score",
+        "skdpbayes",
+        "ratio",
     ]
-    heads = ["kind", "epsilon", "compared", "method", "relation", "tables", "median rank", "first"]
-    heads += ["median ratio", "failed", "R2 above 0", "win", "tie", "loss"]
-    write(arguments.folder / "peers_real_summary.csv", heads, lines)
-    lines = list(losses(cells))
-    heads = ["kind", "table", "epsilon", "better", "relation", "score", "skdpbayes", "ratio"]
-    write(arguments.folder / "peers_real_losses.csv", heads, lines)
+    write(arguments.folder / "peers_real_losses.csv", heads, grouped(records, losses))
     lines = list(other_lines(records))
     write(arguments.folder / "peers_others.csv", list(dict.fromkeys(chain(*lines))), lines)
     if arguments.picture:

@@ -9,13 +9,13 @@ Four questions, each with its target and what was measured side by side:
 
 1. A full-batch gradient, against reading the table once and against two passes of NumPy.
 2. Minibatch steps, against hand-written JAX scans (left out where JAX is not installed).
-3. Fits of the default, in double and single precision, and draws, against scikit-learn's logistic regression;
-   fits to counts, against its Poisson regression.
+3. Fits of the default, in double and single precision, draws and predictions, against scikit-learn's logistic
+   regression; fits to counts, against its Poisson regression.
 4. Importing the package and the first fit of a process.
 
 Contestants take turns, so that whatever else the machine does hits all of them; the table has the
 minimum and the median of each, and the ratios of both. Nothing is asserted. A file has the medians of fits,
-draws and starts.
+draws, predictions and starts.
 """
 
 import argparse
@@ -220,16 +220,19 @@ def _jax_chain(table, prior_precision, plan, draw_batches):
 
 
 def compare_fits(results, shape, goal, n_rounds):
-    """Time fits of the default at epsilon 1, 400 new draws, and scikit-learn's fit on the same table."""
+    """Time fits of the default at epsilon 1, 400 new draws, probabilities, and scikit-learn's."""
     X, y = make_table(*shape)
     single, norm = X.astype(np.float32), math.sqrt(shape[1])
     model, other = (DPBayesianLogisticRegression(epsilon=1.0, data_norm=norm) for _ in range(2))
     model.fit(X, y)
+    public = LogisticRegression().fit(X, y)
     contestants = {
         "default, float64": lambda: other.fit(X, y),
         "default, float32": lambda: other.fit(single, y),
         "400 new draws": lambda: model.sample_posterior(400),
         "scikit-learn's LogisticRegression": lambda: LogisticRegression().fit(X, y),
+        "probabilities": lambda: model.predict_proba(X),
+        "scikit-learn's probabilities": lambda: public.predict_proba(X),
     }
     seconds = take_turns(contestants, n_rounds)
     title = f"Fits of the default, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
@@ -238,6 +241,8 @@ def compare_fits(results, shape, goal, n_rounds):
     ours, peer = seconds["default, float64"], seconds["scikit-learn's LogisticRegression"]
     show_ratio("default / scikit-learn", ours, peer, "(none)")
     show_ratio("float32 / float64", seconds["default, float32"], ours, "<= 1x")
+    peer = seconds["scikit-learn's probabilities"]
+    show_ratio("probabilities / scikit-learn", seconds["probabilities"], peer, "<= 1.2x")
 
 
 def add_medians(results, shape, seconds):

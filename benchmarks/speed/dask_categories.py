@@ -1,8 +1,9 @@
 """A private pipeline on files with strings: seconds on two Dask workers, against one read of the files.
 
-    python -m benchmarks.speed.dask_categories [--rows 2000000] [--workers 2]
+    python -m benchmarks.speed.dask_categories [--rows 2000000 10000000] [--workers 2]
+        [--results docs/results/dask_categories.csv]
 
-Figures of "Indicators" of docs/scale.rst. Six numbers and three columns of strings, of 50, 80 and 6
+For docs/guide/dask.rst. Six numbers and three columns of strings, of 50, 80 and 6
 categories that are found privately, amount to 145 coefficients. CPU seconds are those of the fit alone.
 """
 
@@ -18,6 +19,7 @@ import pandas as pd
 from distributed import Client, LocalCluster
 from sklearn.compose import ColumnTransformer
 
+from benchmarks.common import ResultsTable
 from benchmarks.speed.dask_passes import timed
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.pipeline import make_private_pipeline
@@ -51,19 +53,14 @@ def pipeline():
     return make_private_pipeline(ColumnTransformer(columns), model, epsilon=1.0, delta=1e-8)
 
 
-def main():
-    """Print what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--workers", type=int, default=2)
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
+def measure(n_rows, n_workers):
+    """Return (coefficients, seconds of a read and of a fit, CPU seconds of client and busiest worker)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write(folder, args.rows)
+        write(folder, n_rows)
         options = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": name}
         with (
-            LocalCluster(n_workers=args.workers, memory_limit="2GiB", **options) as cluster,
+            LocalCluster(n_workers=n_workers, memory_limit="2GiB", **options) as cluster,
             Client(cluster) as client,
         ):
             table = dd.read_parquet(folder)
@@ -73,10 +70,22 @@ def main():
             fit = timed(lambda: model.fit(table.drop(columns="label"), table["label"]))
             own = time.process_time() - before[0]
             workers = [now - before[1][key] for key, now in client.run(time.process_time).items()]
-    print(
-        f"{args.rows:,} rows, {len(model.summary())} coefficients: {fit:.1f} s, {fit / read:.0f} times one "
-        f"read of the files ({read:.1f} s); CPU seconds: client {own:.1f}, workers {max(workers):.1f} at most"
-    )
+    return len(model.summary()), read, fit, own, max(workers)
+
+
+def main():
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[2_000_000, 10_000_000])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--results", help="a CSV file")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    heads = "rows | coefficients | workers | read | fit | CPU of client | CPU of worker"
+    results = ResultsTable(heads, args.results)
+    for n_rows in args.rows:
+        coefficients, *seconds = measure(n_rows, args.workers)
+        results.add(n_rows, coefficients, args.workers, *(f"{value:.1f}" for value in seconds))
 
 
 if __name__ == "__main__":  # Workers import this file.

@@ -24,8 +24,8 @@ from .._typing import Relation
 from ..metrics._scores import checked_bounds
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import PrivacyCost
-from ..privacy.losses import PERSON_RELATIONS, RELATIONS, between_persons, between_rows
-from ..privacy.planned_release import PlannedRelease
+from ..privacy.losses import RELATIONS, between_persons, between_rows
+from ..privacy.planned_release import UnitRelease
 from ..samplers.noise import sensitivity_after_rounding
 
 # Most cells of a description.
@@ -158,7 +158,7 @@ class TableLayout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DescriptionPlan(PlannedRelease):
+class DescriptionPlan(UnitRelease):
     """The plan of a description: what it releases and costs. Attributes are public numbers.
 
     Attributes
@@ -192,21 +192,6 @@ class DescriptionPlan(PlannedRelease):
     def proof(self) -> str:
         """The proposition by which its cost is known."""
         return "Proposition 80"
-
-    @property
-    def replaces(self) -> bool:
-        """Whether neighbouring tables have the same number of rows."""
-        return between_rows(self.budget.neighboring_relation) == "replace_one"
-
-    @property
-    def protects_persons(self) -> bool:
-        """Whether its number of rows is a number of persons."""
-        return self.budget.neighboring_relation in PERSON_RELATIONS
-
-    @property
-    def counts(self) -> str:
-        """The unit that is counted: rows, or persons."""
-        return "persons" if self.protects_persons else "rows"
 
     @property
     def says_little(self) -> bool:

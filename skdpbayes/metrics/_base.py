@@ -33,19 +33,17 @@ from ..privacy.charge import charge
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn, warnings_last
 from ..privacy.losses import (
-    PERSON_RELATIONS,
     RELATIONS,
     PureMechanism,
     between_persons,
-    between_rows,
 )
-from ..privacy.planned_release import PlannedRelease
+from ..privacy.planned_release import UnitRelease
 from ..random import private_generator
 from ..report.account import plan_account
 
 
 @dataclass(frozen=True)
-class ScorePlan(PlannedRelease):
+class ScorePlan(UnitRelease):
     """The plan of a score: what it does and costs. Attributes are public numbers.
 
     Attributes
@@ -69,16 +67,6 @@ class ScorePlan(PlannedRelease):
     def proof(self) -> str:
         """The proposition by which its cost is known."""
         return "Proposition 41" if self.name == "ROC AUC" else "Proposition 40"
-
-    @property
-    def replaces(self) -> bool:
-        """Whether neighbouring tables have the same number of rows."""
-        return between_rows(self.budget.neighboring_relation) == "replace_one"
-
-    @property
-    def counts(self) -> str:
-        """The unit that is counted: rows, or persons."""
-        return "persons" if self.budget.neighboring_relation in PERSON_RELATIONS else "rows"
 
 
 def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):

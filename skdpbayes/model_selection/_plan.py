@@ -12,8 +12,8 @@ from functools import lru_cache
 from ..privacy.budget import Budget, too_large_delta
 from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import PrivacyCost
-from ..privacy.losses import PERSON_RELATIONS, PureMechanism, SelectedRun
-from ..privacy.planned_release import PlannedRelease
+from ..privacy.losses import PureMechanism, SelectedRun
+from ..privacy.planned_release import UnitRelease
 
 # With a larger error, scores say little about which candidate is better.
 _LARGE_ERROR = 0.05
@@ -22,7 +22,7 @@ _FAILURE_SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class SelectionPlan(PlannedRelease):
+class SelectionPlan(UnitRelease):
     """The plan of a private selection: what it does and costs. Attributes are public numbers.
 
     Attributes
@@ -61,11 +61,6 @@ class SelectionPlan(PlannedRelease):
     n_test: int
     max_rows: int | None = None
     not_gaussian: str = ""
-
-    @property
-    def protects_persons(self) -> bool:
-        """Whether persons are protected, who may have several rows."""
-        return self.budget.neighboring_relation in PERSON_RELATIONS
 
     @property
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
@@ -125,7 +120,7 @@ class SelectionPlan(PlannedRelease):
         law = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}.get(
             self.shape, f"truncated negative binomial, shape {self.shape:g}"
         )
-        what = "persons" if self.protects_persons else "rows"
+        what = self.counts
         at_delta, form = "", {}
         if self.not_gaussian:
             law_of_runs = self.mean_candidates, self.shape, self.n_train, self.n_test

@@ -13,6 +13,7 @@ import joblib
 
 from .budget import Budget
 from .cost import PrivacyCost
+from .losses import PERSON_RELATIONS, between_rows
 
 # What a step says of itself in a report: the bounds that it used, and who said so.
 #
@@ -295,6 +296,25 @@ class PlannedRelease:
         lines = [*self._lines(), *(("warning", text) for text in self.warnings)]
         width = self._width([name for name, _ in lines])
         return "\n".join([self._title(), *(f"  {name:<{width}}  {text}" for name, text in lines)])
+
+
+class UnitRelease(PlannedRelease):
+    """A release whose budget's neighbouring relation says which unit it protects, a row or a person."""
+
+    @property
+    def protects_persons(self) -> bool:
+        """Whether persons are protected, who may have several rows."""
+        return self.budget.neighboring_relation in PERSON_RELATIONS
+
+    @property
+    def counts(self) -> str:
+        """The unit that is counted: rows, or persons."""
+        return "persons" if self.protects_persons else "rows"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether neighbouring tables have the same number of units."""
+        return between_rows(self.budget.neighboring_relation) == "replace_one"
 
 
 def set_privacy_attributes(estimator: Any, plan: PlannedRelease) -> None:
