@@ -405,7 +405,8 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
             step.set_params(public_size=int(n_persons))
         plan = step.privacy_plan(n_samples, node.before.n_columns)
         # A third-party step need have neither.
-        category = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        usual = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        category = getattr(plan, "warning_category", usual)
         for text in getattr(plan, "warnings", ()):
             warnings.append(StepWarning(node.path, text, category))
         seconds += getattr(plan, "estimated_seconds", 0.0)

@@ -613,7 +613,7 @@ def _notes(estimator, model):
 
 
 def _checks(model):
-    """The warnings of `model_checks` at the fit, which reads draws and releases only."""
+    """The texts of `model_checks` at the fit, which reads draws and releases only."""
     posterior, plan = model._posterior, model.plan_
     draws = posterior.draws - posterior.origin
     known = LinearModel(
@@ -625,7 +625,7 @@ def _checks(model):
         constant=plan.bounds.constant,
     )
     checks = model_checks(draws, known, plan, posterior.diagnostics, model._column_names())
-    return low_ess_warnings(draws, plan) + checks
+    return tuple(text for text, _ in low_ess_warnings(draws, plan) + checks)
 
 
 # Words, and lengths.

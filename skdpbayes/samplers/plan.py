@@ -7,9 +7,10 @@ quantities alone, and what a fit reports as spent is its plan's cost.
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._compute.gradients import count_examples
 from ..exceptions import TooLargeError
@@ -94,7 +95,11 @@ class Plan(PlannedRelease):
         nominal until then.
     is_made : bool
         Set by the plan itself, which `dataclasses.replace` cannot change.
+    warning_category : type
+        The category of ``warnings``, the same for all plans of a class.
     """
+
+    warning_category: ClassVar[type[Warning]] = ConvergenceWarning
 
     sampler: Any = field(compare=False)
     n_samples: int

@@ -24,6 +24,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import ndtr
 
+from ...exceptions import PosteriorWarning
 from ...privacy.cost import PrivacyCost
 from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
@@ -179,6 +180,7 @@ class StatisticsPlan(Plan):
 
     moment_multiplier: float
 
+    warning_category = PosteriorWarning
     # Whether records are read without the weights of long ones, too.
     reads_unweighted = True
 
