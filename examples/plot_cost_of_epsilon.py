@@ -50,7 +50,9 @@ X = BoundedScaler(lower, upper).fit_transform(answers.to_numpy(dtype=float))
 
 for size in SIZES:
     plan = DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(size, X.shape[1])
-    print(f"{size:>6,} rows, epsilon 1: intervals about {plan.widening:.1f} times as wide")
+    print(
+        f"{size:>6,} rows, epsilon 1: intervals about {plan.interval_inflation:.1f} times as wide"
+    )
 
 # %%
 # Accuracy on other people

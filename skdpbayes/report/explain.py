@@ -18,6 +18,7 @@ import math
 import re
 import textwrap
 from decimal import ROUND_CEILING, Context
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -625,7 +626,7 @@ def _checks(model):
         constant=plan.bounds.constant,
     )
     checks = model_checks(draws, known, plan, posterior.diagnostics, model._column_names())
-    return tuple(text for text, _ in low_ess_warnings(draws, plan) + checks)
+    return tuple(map(itemgetter(0), low_ess_warnings(draws, plan) + checks))
 
 
 # Words, and lengths.

@@ -35,6 +35,12 @@ _RECORD_SECONDS = 6e-8
 # Seconds of a weight in the gradient of a network at one record.
 _WEIGHT_SECONDS = 7e-10
 
+# What users ask of a plan, which is printed first: what it costs, for what, what comes out, and the work.
+_FIRST_LINES = (
+    *("spends", "protects", "spent on", "norm of rows", "responses"),
+    *("intervals", "slopes", "columns", "work", "memory"),
+)
+
 # No plan is hotter: posteriors are flat long before.
 LARGEST_TEMPERATURE = 1e30
 
@@ -286,11 +292,13 @@ class Plan(PlannedRelease):
         seconds = f"very roughly {self.estimated_seconds:.2g} s"
         if self._is_user_defined:
             seconds += ", and some 5 to 30 s for compiling a target of your own, once per process"
-        return [
-            *self.summary().items(),
-            ("work", f"{passes}, {seconds}"),
-            ("memory", f"{self.memory_bytes / 2**20:.3g} MiB beside the table"),
-        ]
+        lines = {
+            **self.summary(),
+            "work": f"{passes}, {seconds}",
+            "memory": f"{self.memory_bytes / 2**20:.3g} MiB beside the table",
+        }
+        first = [name for name in _FIRST_LINES if name in lines]
+        return [(name, lines[name]) for name in dict.fromkeys([*first, *lines])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,8 @@ class MixturePlan(Plan):
     model: MixtureModel
     phases: tuple[Phase, ...]
 
+    _is_user_defined = False
+
     @property
     def start_passes(self):
         """The number of passes over the table that the search takes."""

@@ -18,7 +18,7 @@ large. No record moves a score and a curvature by that much at once, nor a score
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -387,7 +387,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
+        n_steps=1 + sum(map(len, rounds)),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_moment,
@@ -748,6 +748,17 @@ def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, sh
 
 # Number of mean squares of responses that are released before the first noisy sum.
 N_MEAN_SQUARES = 2
+# What requests are called in a printed plan, by their kind.
+_SPENT_ON = {
+    "moment": "second moment",
+    "curvature": "that of weighted rows",
+    "mean_square": "sizes of responses",
+    "histograms": "a histogram of counts",
+    "residuals": "{sums} of clipped residuals",
+    "meat": "how errors vary with the rows",
+    "wide_clip": "their mean",
+    "wide_residuals": "how it changes with the rows",
+}
 # What squares cost, relative to sums, where they are not free.
 _SQUARE_COST_RATIO = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
@@ -852,21 +863,15 @@ class ClippedResidualsPlan(StatisticsPlan):
 
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
-        lines, mu = super().summary(), self.cost.mu
-        moment, curvature = (
-            (multiplier * mu) ** -2.0
-            for multiplier in (self.moment_multiplier, self.curvature_multiplier)
+        lines = super().summary()
+        spent: dict[str, float] = {}
+        for request in chain.from_iterable(self.rounds):
+            spent[request.kind] = spent.get(request.kind, 0.0) + request.mu_squared
+        shares = (
+            f"{_SPENT_ON[kind]} {square / self.cost.mu**2:.0%}" for kind, square in spent.items()
         )
-        lines["spent on"] = (
-            f"second moments {moment:.0%} and {curvature:.0%} of the budget, sizes of responses, and "
-            f"{len(self.residual_multipliers)} sums of clipped residuals"
-        )
-        if self.meat_multiplier is not None:
-            lines["spent on"] += ", and how errors vary with the rows"
-        if self.wide_clip_multipliers is not None:
-            lines["spent on"] += ", and their mean"
-        if self.wide_residuals_multiplier is not None:
-            lines["spent on"] += ", and how it changes with the rows"
+        sums = f"{len(self.residual_multipliers)} sums"
+        lines["spent on"] = f"{', '.join(shares)} of the budget".format(sums=sums)
         lines["long rows"] = (
             f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
             "coordinates in which they vary alike"
@@ -964,11 +969,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=3
-        + N_MEAN_SQUARES
-        + len(noisy_sums + of_wide_clip)
-        + (of_meat is not None)
-        + (of_wide_residuals is not None),  # Weights are a pass of their own.
+        n_steps=1 + sum(map(len, rounds)),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],
@@ -1115,7 +1116,6 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
-        lines["spent on"] = lines["spent on"].replace("sizes of responses", "a histogram of counts")
         lines["intervals"] = (
             f"about {self.interval_inflation:.2g} times as wide as without privacy, if counts have a mean "
             "of 1"

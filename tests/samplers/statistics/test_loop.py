@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from skdpbayes.models.sums import (
 )
 from skdpbayes.samplers import ClippedResiduals, NoiseAware
 from skdpbayes.samplers.statistics import hmc
+from skdpbayes.samplers.statistics import release as release_module
 from skdpbayes.samplers.statistics import requests as module
 from skdpbayes.samplers.statistics.design import Design
 from skdpbayes.samplers.statistics.hmc import effective_sample_size, r_hat
@@ -89,6 +91,30 @@ def test_what_is_released_is_what_the_rounds_say(kind, monkeypatch):
     rounds = fitted.plan_.rounds
     assert math.sqrt(np.sum(np.square(charged))) == pytest.approx(fitted.plan_.cost.mu)
     assert len(charged) == sum(len(together) for together in rounds)
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
+def test_a_plan_counts_one_pass_for_each_request_and_for_weights(kind, monkeypatch):
+    passes = []
+    run = release_module.posterior_of
+    monkeypatch.setattr(
+        release_module,
+        "posterior_of",
+        lambda *args: run(*args[:-1], lambda: passes.append(args[-1]())),
+    )
+    plan = estimators(random_state=0)[kind].fit(*small_table(kind)).plan_
+    assert len(passes) == plan.n_steps == 1 + sum(map(len, plan.rounds))
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
+def test_a_printed_plan_says_what_each_release_costs(kind):
+    plan = estimators(random_state=0)[kind].privacy_plan(20_000, 3)
+    shares = [int(share) for share in re.findall(r"(\d+)%", plan.summary()["spent on"])]
+    assert len(shares) >= 3 and abs(sum(shares) - 100) <= len(shares) // 2
+    assert "{" not in plan.summary()["spent on"]
+    names = [line.split("  ")[1] for line in str(plan).splitlines()[1:]]
+    assert names[:3] == ["spends", "protects", "spent on"]
+    assert names.index("intervals") < names.index("work") < names.index("parameters")
 
 
 def test_noise_is_sensitivity_times_multiplier(rng):
