@@ -4,7 +4,8 @@
 
 Every line has a case and a hash of draws, released numbers, costs, predictions and intervals, to the bit.
 Cases go through all estimators, samplers, relations and tools whose results the files of docs/results have.
-Messages, printed plans and numbers of passes (``n_iter_``) are not in there. The processor has to be the same.
+Messages, printed plans and numbers of passes (``n_iter_``) are not in there. The processor has to be the
+same.
 """
 
 import hashlib
