@@ -4,8 +4,7 @@
 
 Every line has a case and a hash of draws, released numbers, costs, predictions and intervals, to the bit.
 Cases go through all estimators, samplers, relations and tools whose results the files of docs/results have.
-Messages, printed plans and numbers of passes (``n_iter_``) are not in there. The processor has to be the
-same.
+Messages and printed plans are not in there. The processor has to be the same.
 """
 
 import hashlib
@@ -113,7 +112,6 @@ def digest(*values):
 def of_model(model, X):
     """Return the hash of a fitted model."""
     released = {name: value for name, value in vars(model).items() if name.endswith("_")}
-    del released["n_iter_"]
     predicted = [
         getattr(model, name)(X)
         for name in ("predict_proba", "predict", "score_samples", "prediction_interval")

@@ -211,6 +211,11 @@ class Plan(PlannedRelease):
         return self.n_steps * self.sampling_rate * self.n_samples
 
     @property
+    def n_passes(self) -> float:
+        """The expected number of passes over the table."""
+        return self.record_gradients / self.n_samples
+
+    @property
     def estimated_seconds(self) -> float:
         """A rough guess of the run time, for dense rows."""
         if self.bounds.clipped:
@@ -288,7 +293,7 @@ class Plan(PlannedRelease):
         return "Privacy plan"
 
     def _lines(self):
-        passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
+        passes = f"{self.n_passes:,.4g} passes over the table"
         seconds = f"very roughly {self.estimated_seconds:.2g} s"
         if self._is_user_defined:
             seconds += ", and some 5 to 30 s for compiling a target of your own, once per process"

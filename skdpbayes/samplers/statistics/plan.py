@@ -195,6 +195,22 @@ class StatisticsPlan(Plan):
         return True
 
     @property
+    def n_passes(self):
+        """The number of passes over the table, one of them for the weights of long rows."""
+        tables = (
+            {name for each in round_ for name in self._tables(each)} for round_ in self.rounds
+        )
+        return 1 + sum(map(len, tables))
+
+    def _tables(self, request):
+        """Names of the tables that a request reads, each once for all requests of a round."""
+        if request.kind == "histograms":
+            return ("counts",)
+        if self.bounds.max_weight is None:
+            return ("weighted",)
+        return _TABLES_WITH_WEIGHTS.get(request.kind, ("weighted",))
+
+    @property
     def mu_of_replacing(self):
         """``mu`` where one row is replaced by another; second moments are positive."""
         requests = [request for together in self.rounds for request in together]
@@ -205,7 +221,7 @@ class StatisticsPlan(Plan):
         """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["temperature"] = "1: the posterior given what is released, noise included"
-        lines["steps"] = f"{self.n_steps} passes"
+        del lines["steps"]  # Work is told in passes.
         return lines
 
 
@@ -387,7 +403,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=1 + sum(map(len, rounds)),  # Weights are a pass of their own.
+        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_moment,
@@ -748,6 +764,13 @@ def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, sh
 
 # Number of mean squares of responses that are released before the first noisy sum.
 N_MEAN_SQUARES = 2
+# What requests read where records have weights, if it is not the records with the weights of long rows alone.
+_TABLES_WITH_WEIGHTS = {
+    "mean_square": ("records",),
+    "residuals": ("weighted", "records"),
+    "wide_clip": ("records",),
+    "meat": ("records that get squares of weights", "these"),
+}
 # What requests are called in a printed plan, by their kind.
 _SPENT_ON = {
     "moment": "second moment",
@@ -969,7 +992,11 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=1 + sum(map(len, rounds)),  # Weights are a pass of their own.
+        n_steps=3
+        + N_MEAN_SQUARES
+        + len(noisy_sums + of_wide_clip)
+        + (of_meat is not None)
+        + (of_wide_residuals is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],

@@ -25,7 +25,6 @@ from skdpbayes.models.sums import (
 )
 from skdpbayes.samplers import ClippedResiduals, NoiseAware
 from skdpbayes.samplers.statistics import hmc
-from skdpbayes.samplers.statistics import release as release_module
 from skdpbayes.samplers.statistics import requests as module
 from skdpbayes.samplers.statistics.design import Design
 from skdpbayes.samplers.statistics.hmc import effective_sample_size, r_hat
@@ -93,17 +92,21 @@ def test_what_is_released_is_what_the_rounds_say(kind, monkeypatch):
     assert len(charged) == sum(len(together) for together in rounds)
 
 
+@pytest.mark.parametrize("weights", [None, np.full(3000, 0.5)], ids=["alone", "weighted"])
 @pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
-def test_a_plan_counts_one_pass_for_each_request_and_for_weights(kind, monkeypatch):
-    passes = []
-    run = release_module.posterior_of
-    monkeypatch.setattr(
-        release_module,
-        "posterior_of",
-        lambda *args: run(*args[:-1], lambda: passes.append(args[-1]())),
-    )
-    plan = estimators(random_state=0)[kind].fit(*small_table(kind)).plan_
-    assert len(passes) == plan.n_steps == 1 + sum(map(len, plan.rounds))
+def test_a_plan_says_how_often_a_fit_reads_the_table(kind, weights, monkeypatch):
+    reads = []
+    for name in ("total", "map_records"):
+        original = getattr(module, name)
+
+        def counted(*args, original=original, **options):
+            reads.append(original)
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    model = estimators(random_state=0)[kind].fit(*small_table(kind), weights)
+    assert len(reads) == model.plan_.n_passes
+    assert f"  {len(reads)} passes over the table" in str(model.plan_)
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
