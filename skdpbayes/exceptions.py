@@ -1,12 +1,14 @@
-"""Warnings and errors about the privacy guarantee."""
+"""Warnings and errors about the privacy guarantee, and warnings about what a fit can tell."""
 
 import warnings
 
 __all__ = [
     "BudgetExceededError",
     "ChangedRowsError",
+    "DataScalingWarning",
     "LedgerFileError",
     "LedgerOutOfReachError",
+    "PosteriorWarning",
     "PrivacyLeakWarning",
     "PrivacyWarning",
     "SeedWarning",
@@ -16,6 +18,14 @@ __all__ = [
 
 def __dir__():
     return __all__
+
+
+class DataScalingWarning(UserWarning):
+    """Rows, responses, counts or weights do not fit the public bounds that a fit was given, or learnt."""
+
+
+class PosteriorWarning(UserWarning):
+    """Noise, the prior or the model of errors limits what a fit can tell: intervals may not cover."""
 
 
 class PrivacyWarning(UserWarning):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -43,6 +42,7 @@ from ._estimator.mixture import (
 from ._estimator.model_checks import LARGEST_TRACE_SHARE
 from ._linalg import inv
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .exceptions import DataScalingWarning
 from .models.mixture import MixtureModel, unpack_mixture
 from .privacy.deferred_warnings import warn, warns_last
 from .samplers import Sampler
@@ -167,8 +167,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
     PrivacyWarning
         If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
-    ConvergenceWarning
-        If the plan has warnings, e.g. that there are too few rows for so many components.
+    PosteriorWarning
+        If there are too few rows for so many components.
+    DataScalingWarning
+        If most rows seem to be clipped.
 
     See Also
     --------
@@ -366,7 +368,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosterior):
                 "length on purpose, most are clipped, and components are those of clipped rows. Scale the "
                 "columns, set data_norm to a public bound that most rows keep, or data_norm='auto'; fitting "
                 "again spends budget again.",
-                ConvergenceWarning,
+                DataScalingWarning,
             )
         return self
 

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -29,6 +28,7 @@ from ._estimator.classifier import PrivateClassifier
 from ._estimator.fit import fit_posterior
 from ._estimator.posterior import DrawnPosterior
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .exceptions import DataScalingWarning
 from .models.mlp import (
     ACTIVATIONS,
     MLPModel,
@@ -161,7 +161,9 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings, or if the released ``row_norm_`` reaches ``data_norm``.
+        If the plan has warnings.
+    DataScalingWarning
+        If the released ``row_norm_`` reaches ``data_norm``.
 
     See Also
     --------
@@ -353,7 +355,7 @@ class DPBayesianMLPClassifier(PrivateClassifier):
         norm = diagnostics.row_norm
         self.row_norm_ = self.data_norm_ * (1.0 if norm is None else norm)
         for text in _clipped_rows(norm, self.plan_, self.data_norm_):
-            warn(text, ConvergenceWarning)
+            warn(text, DataScalingWarning)
         self.activation_ = self.activation
         self.layer_sizes_ = model.sizes
         self.n_layers_, self.n_outputs_ = len(model.sizes), self.classes_.size

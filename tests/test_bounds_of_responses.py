@@ -5,14 +5,15 @@ import warnings
 
 import numpy as np
 import pytest
+from fit_warnings import refuse_fit_warnings
 from regressors import counts, numbers, poisson, refused, ridge
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 
 from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes.exceptions import DataScalingWarning
 from skdpbayes.metrics import (
     make_private_scorer,
 )
@@ -66,7 +67,7 @@ def test_bounds_that_miss_most_responses_are_told(bounds, told):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ridge(target_bounds=bounds, epsilon=1.0, n_draws=50).fit(X, y)
-    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    found = [str(one.message) for one in caught if one.category is DataScalingWarning]
     assert len(found) == (told is not None) and all(told in text for text in found)
 
 
@@ -83,9 +84,7 @@ def test_nothing_is_told_of_bounds_that_skewed_responses_keep(law, epsilon):
         "mostly the best": (rng.beta(5.0, 1.0, size=5000), 1.0),
     }[law]
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        # Of errors that are skewed a fit may tell.
-        warnings.filterwarnings("ignore", "errors are skewed", ConvergenceWarning)
+        warnings.simplefilter("error", DataScalingWarning)
         ridge(target_bounds=(0.0, high), epsilon=epsilon, n_draws=50).fit(X, y)
 
 
@@ -104,11 +103,11 @@ def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
     X = rng.uniform(-1, 1, size=(5000, 2))
     y = shift + 0.05 * X[:, 0] + 0.01 * rng.normal(size=5000)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+        refuse_fit_warnings()
         model = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
     low, high = model.target_bounds_
     assert low < y.min() and y.max() < high < low + 5.0 * np.ptp(y)
-    with pytest.warns(ConvergenceWarning, match="as close as numbers of four digits"):
+    with pytest.warns(DataScalingWarning, match="as close as numbers of four digits"):
         model = DPBayesianRidge(epsilon=1.0, n_draws=50, random_state=0).fit(X, y)
     low, high = model.target_bounds_
     assert low < y.min() and y.max() < high
@@ -127,7 +126,7 @@ def test_learnt_bounds_and_norms_have_any_unit_that_a_fit_may_have(rng, unit):
         assert unit < model.data_norm_ < 1.5 * unit
     else:
         with pytest.warns(
-            ConvergenceWarning, match="no fit can be made at the bounds that were drawn"
+            DataScalingWarning, match="no fit can be made at the bounds that were drawn"
         ):
             model.fit(unit * X, unit * y)
         assert model.spent_epsilon_ > 2.9 and np.isfinite(model.coef_).all()

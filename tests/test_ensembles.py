@@ -333,6 +333,21 @@ def test_resampling_pipelines_are_refused_and_others_are_not(monkeypatch):
     assert len(ledger.records()) == 1
 
 
+def test_synthetic_rows_of_smote_are_refused_unread():
+    """They mix a row with its neighbours, so that one row changes many."""
+    over_sampling = pytest.importorskip("imblearn.over_sampling")
+    pipelines = pytest.importorskip("imblearn.pipeline")
+    steps = over_sampling.SMOTE(), model()
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        for pipeline in (
+            pipelines.make_pipeline(*steps),
+            make_private_pipeline(BoundedScaler(-1, 1), pipelines.make_pipeline(*steps)),
+        ):
+            with pytest.raises(ValueError, match="invents rows.*Nothing was read"):
+                pipeline.fit(X, y)
+    assert ledger.records() == []
+
+
 class Modest(ClassifierMixin, BaseEstimator):
     """A user's own meta-estimator with a name of somebody else's."""
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -175,7 +174,7 @@ def test_missing_cells_among_objects_are_the_same():
 def test_no_weights_are_none(one):
     """Also to scikit-learn, which asks before it passes weights, and passes None."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore")
         one.fit(X, Y, sample_weight=None)
     assert not has_fit_parameter(one, "sample_weight")
     with sklearn.config_context(enable_metadata_routing=True), pytest.raises(TypeError):
@@ -248,6 +247,6 @@ def test_the_bound_on_rows_holds():
 )
 def test_a_delta_that_protects_nobody_is_warned_of(one):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore")
         with pytest.warns(PrivacyWarning, match="delta=None"):
             one.set_params(delta=0.1).fit(X, Y)

@@ -122,7 +122,7 @@ def test_the_plan_beforehand_costs_what_the_fit_costs(mixture):
     assert plan.epsilon == mixture.spent_epsilon_ and plan.delta == mixture.spent_delta_ == 1e-5
     assert plan.n_draws == mixture.plan_.n_draws == 20
     assert plan.n_steps == mixture.plan_.n_steps
-    assert "replace-one" in str(plan)
+    assert "replace-one" in str(plan) and "target of your own" not in str(plan)
 
 
 def test_nothing_reads_the_table_again(mixture):

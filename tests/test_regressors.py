@@ -383,3 +383,17 @@ def test_pipelines_predict_intervals_and_draws_where_their_last_step_does():
     for other in (scaler, classifier):
         assert not hasattr(other, "prediction_interval")
         assert not hasattr(other, "posterior_predictive")
+
+
+def test_intervals_of_a_collection_are_lazy_as_predictions_are():
+    X, y = numbers()
+    rows, events, exposure = counts()
+    of_numbers, of_counts = ridge(n_draws=50).fit(X, y), poisson()
+    of_counts.fit(rows, events, exposure=exposure)
+    for model, table in ((of_numbers, X), (of_counts, rows)):
+        lazy = da.from_array(table, chunks=(700, -1))
+        interval = model.prediction_interval(lazy)
+        assert isinstance(interval, da.Array) and interval.shape == (len(table), 2)
+        np.testing.assert_allclose(interval.compute(), model.prediction_interval(table), rtol=1e-9)
+    ends = model.prediction_interval(lazy, exposure=exposure)
+    np.testing.assert_array_equal(ends, model.prediction_interval(rows, exposure=exposure))

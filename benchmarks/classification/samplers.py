@@ -18,10 +18,8 @@ also those of the split.
 
 import argparse
 import time
-import warnings
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -29,6 +27,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.common import (
     ResultsTable,
     allow_seeds,
+    ignore_fit_warnings,
     load_adult,
     load_visits,
     load_vote,
@@ -84,7 +83,7 @@ def main():
     arguments = parser.parse_args()
     allow_seeds()
     # SGNHT says that it does not reach the slowest directions; that is what is measured here.
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     tables = {
         "adult": (*load_adult(arguments.path), 1.0),
         "votes": load_vote(),

@@ -22,9 +22,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import sem
-from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common import ResultsTable
+from benchmarks.common import FIT_WARNINGS, ResultsTable
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.models import Logistic
 
@@ -112,7 +111,7 @@ def fitted(rng, make, options, share, epsilon, seed, n_rows=N_ROWS):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         draws = clf.fit(rows, labels).posterior_samples_
-    warned = any(one.category is ConvergenceWarning for one in caught)
+    warned = any(one.category in FIT_WARNINGS for one in caught)
     truth = theta
     if intercept:
         truth = np.append(theta, [[intercept]], axis=1)

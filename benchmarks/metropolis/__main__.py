@@ -12,11 +12,8 @@ is that of a whole run. What is measured, and how, is said at the top of `speed.
 """
 
 import argparse
-import warnings
 
-from sklearn.exceptions import ConvergenceWarning
-
-from benchmarks.common import allow_seeds
+from benchmarks.common import allow_seeds, ignore_fit_warnings
 from benchmarks.metropolis import mnist, modes, speed
 
 
@@ -41,7 +38,7 @@ def main():
     arguments = parser.parse_args()
     allow_seeds()
     # That random walks are short for 50 parameters is what is measured here.
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     modules[arguments.command].main(arguments)
 
 

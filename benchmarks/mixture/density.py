@@ -16,13 +16,11 @@ density they are from; median and largest over seeds. "Right" is the share of se
 
 import argparse
 import time
-import warnings
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from benchmarks.common import ResultsTable, allow_seeds
+from benchmarks.common import ResultsTable, allow_seeds, ignore_fit_warnings
 from benchmarks.mixture.data import SCENARIOS, draw_tables
 from skdpbayes.mixture import DPGaussianMixturePosterior
 
@@ -68,7 +66,7 @@ def main():
     arguments = parser.parse_args()
     allow_seeds()
     # That there are too few rows is what is measured here.
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     heads = "table | rows | epsilon | gap | largest | right | seconds"
     results = ResultsTable(heads, arguments.results)
     for name in SCENARIOS:

@@ -15,13 +15,11 @@ per dimension.
 import argparse
 import itertools
 import time
-import warnings
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common import ResultsTable, allow_seeds
+from benchmarks.common import ResultsTable, allow_seeds, ignore_fit_warnings
 from benchmarks.mixture.data import SCENARIOS, draw_tables
 from skdpbayes.mixture import DPGaussianMixturePosterior
 
@@ -88,7 +86,7 @@ def main():
     parser.add_argument("--results", help="a CSV file")
     arguments = parser.parse_args()
     allow_seeds()
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     heads = "table | rows | epsilon | weights | means | variances | width | found | gap | seconds"
     results = ResultsTable(heads, arguments.results)
     for name, n, epsilon in itertools.product(arguments.names, arguments.sizes, arguments.epsilons):

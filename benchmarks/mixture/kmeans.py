@@ -12,14 +12,12 @@ share of seeds in which this package has the larger index.
 
 import argparse
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from benchmarks.common import ResultsTable, allow_seeds
+from benchmarks.common import ResultsTable, allow_seeds, ignore_fit_warnings
 from benchmarks.mixture.data import SCENARIOS, draw_tables
 from benchmarks.mixture.density import fit_private, fit_public
 from benchmarks.peers.asking import Asker, Cell
@@ -69,7 +67,7 @@ def main():
     arguments = parser.parse_args()
     allow_seeds()
     # That there are too few rows is what is measured here.
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     results = ResultsTable("table | rows | method | Rand index | least | won", arguments.results)
     with tempfile.TemporaryDirectory() as folder:
         asker = Asker(arguments.cache, {}, folder, lambda line: None)

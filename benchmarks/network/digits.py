@@ -24,15 +24,19 @@ import argparse
 import itertools
 import math
 import time
-import warnings
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks.common import ResultsTable, allow_seeds, classification_scores, mean_with_error
+from benchmarks.common import (
+    ResultsTable,
+    allow_seeds,
+    classification_scores,
+    ignore_fit_warnings,
+    mean_with_error,
+)
 from benchmarks.network.data import TRANSFORMS, load_digits, load_table
 from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.models.mlp import ROW_NORM
@@ -143,7 +147,7 @@ def main():
             command.add_argument("--relations", nargs="+", default=RELATIONS)
     arguments = parser.parse_args()
     allow_seeds()
-    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    ignore_fit_warnings()
     arguments.run(arguments)
 
 

@@ -41,17 +41,15 @@ Claimed:
 """
 
 import math
-import warnings
 
 import numpy as np
 from scipy.special import expit
 from scipy.stats import chi
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import classification_scores, median_with_error
+from benchmarks.common import classification_scores, ignore_fit_warnings, median_with_error
 from benchmarks.papers.results import PAPERS, conclude, figures, parser
 from benchmarks.peers import objective_perturbation
 from benchmarks.real_tables import load
@@ -346,7 +344,7 @@ def main():
     arguments.add_argument("--repetitions", type=int, default=10)
     arguments.add_argument("--rows", type=int, nargs="+", default=(1_000, 20_000))
     arguments = arguments.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    ignore_fit_warnings()
     folder = arguments.folder
     verdict(
         folder,

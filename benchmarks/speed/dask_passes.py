@@ -22,9 +22,8 @@ import dask.array as da
 import numpy as np
 import psutil
 from distributed import Client, LocalCluster
-from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.common import print_heads
+from benchmarks.common import ignore_fit_warnings, print_heads
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import SGHMC
@@ -144,7 +143,8 @@ def main():
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    warnings.simplefilter("ignore", (PrivacyWarning, ConvergenceWarning))
+    warnings.simplefilter("ignore", PrivacyWarning)
+    ignore_fit_warnings()
     options = {"n_workers": args.workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         print(f"{1e3 * round_trip(client, args.workers):.1f} ms an empty task on every worker\n")

@@ -26,10 +26,9 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import plain, print_heads
+from benchmarks.common import ignore_fit_warnings, plain, print_heads
 from skdpbayes import DPBayesianLogisticRegression, DPGaussianMixturePosterior
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import BoundedRangeDecisions, PrivacyCost, PrivacyLedger, SampledGaussian
@@ -387,7 +386,7 @@ def main():
     parser.add_argument("--output", help="file of the picture")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    ignore_fit_warnings()
     warnings.filterwarnings("ignore", "Sending large graph")  # The table was made here.
     numba.set_num_threads(1)
     print_heads("quantity | what | sizes | milliseconds | slope | promised")

@@ -243,12 +243,13 @@ def weight_warnings(class_weight, sample_weight, max_sample_weight):
             f"short. Divide all weights by the largest, {largest:g}, also the 1 of a label that is left out."
         )
     kind = getattr(sample_weight, "dtype", getattr(sample_weight, "type", None))
-    are_marks = sample_weight is None or "bool" in str(kind).lower()
+    are_marks = sample_weight is None or sample_weight is True or "bool" in str(kind).lower()
     if not are_marks and max_sample_weight == 1:
         texts.append(
             "sample_weight is given, and weights above max_sample_weight=1 count as 1: set "
-            "max_sample_weight to a public number that most weights keep, unless yours are at most 1. Marks "
-            "of rows without an outcome are best of type bool, which is not told of this."
+            "max_sample_weight to a public number that most weights keep, unless yours are at most 1. True "
+            "and False count as 1 and 0: an array or a column of type bool is not told of this, and a list "
+            "is, because it has no type that can be known unread."
         )
     return texts
 

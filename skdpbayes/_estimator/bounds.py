@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scipy.special import ndtri
-from sklearn.exceptions import ConvergenceWarning
 
 from .._mechanisms.exponential import draw_quantiles, draws_cost
+from ..exceptions import DataScalingWarning
 from ..models.rows import checked_norm, row_norms
 from ..privacy.charge import authorizations, charge
 from ..privacy.conversions import smallest_within
@@ -212,6 +212,6 @@ def _at_bounds(estimator, learns, plan, model, norm, responses):
         f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
         "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
         "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
-        ConvergenceWarning,
+        DataScalingWarning,
     )
     return model, plan

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
 from ..privacy.deferred_warnings import warn
@@ -68,13 +67,13 @@ def fit_posterior(estimator, reading, model_of):
             warnings = plan.warnings
             vars(estimator).pop("_feature_names_from_pipeline", None)
             for text in warnings:
-                warn(text, ConvergenceWarning)
+                warn(text, plan.warning_category)
             target = table.target(model.target_of, model.remote)
             released = run_plan(target, plan, estimator.random_state, estimator.verbose, estimator)
             plan = released.plan
             for text in plan.warnings:  # The plan may have been completed during the run.
                 if text not in warnings:
-                    warn(text, ConvergenceWarning)
+                    warn(text, plan.warning_category)
             set_privacy_attributes(estimator, plan)
             estimator.temperature_ = plan.temperature
             n_iter = released.other.n_iter

@@ -13,10 +13,14 @@ All of it is computed from draws and from what was released besides: no record i
 """
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import chi2
+from sklearn.exceptions import ConvergenceWarning
+
+from ..exceptions import DataScalingWarning, PosteriorWarning
 
 # p-values of released labels below which the prior of coefficients, and of intercepts, is in conflict with
 # them; those of draws are doubled first. Under correct priors at most 1.8% of fits warn.
@@ -135,7 +139,7 @@ def chains_disagree(released, n_draws):
 
 
 def model_checks(draws, model, plan, released, names):
-    """Warnings about a fit of a linear model, each with its cause: a tuple of str.
+    """Warnings about a fit of a linear model, each with its cause: a tuple of (text, category).
 
     Parameters
     ----------
@@ -147,21 +151,28 @@ def model_checks(draws, model, plan, released, names):
         What columns are called.
     """
     column_warnings = columns_below_noise(released, draws, names)
-    causes = _causes(draws, model, plan, released, bool(column_warnings))
-    return chains_disagree(released, len(draws)) + column_warnings + causes
+    of_chains = chains_disagree(released, len(draws))
+    of_scales = (
+        single_direction(released)
+        or clipped(released, model, plan)
+        or counts_at_max(released, model)
+    )
+    if not of_scales and plan.is_calibrated:
+        of_scales = responses_at_bounds(released, draws[:, 0], model)
+    elif not of_scales:
+        of_scales = rare_events(draws, model)
+    of_posterior: tuple[str, ...] = ()
+    if plan.is_calibrated and not of_scales:  # What rows lose makes coefficients larger, too.
+        of_posterior = _posterior_causes(draws, model, plan, released, bool(column_warnings))
+    return (
+        *product(of_chains, [ConvergenceWarning]),
+        *product(column_warnings + of_scales, [DataScalingWarning]),
+        *product(of_posterior, [PosteriorWarning]),
+    )
 
 
-def _causes(draws, model, plan, released, has_hidden_columns):
-    """The likeliest cause of wrong intervals, or several, but of columns that hardly vary."""
-    of_rows = single_direction(released) or clipped(released, model, plan)
-    if of_rows:
-        return of_rows  # What rows lose makes coefficients larger, too.
-    if of_counts := counts_at_max(released, model):
-        return of_counts
-    if not plan.is_calibrated:
-        return rare_events(draws, model)
-    if of_bounds := responses_at_bounds(released, draws[:, 0], model):
-        return of_bounds
+def _posterior_causes(draws, model, plan, released, has_hidden_columns):
+    """The likeliest cause of wrong intervals, or several, where rows and bounds fit each other."""
     if of_errors := skewed_errors(released):
         return of_errors
     if inconsistent_releases(released):
@@ -647,7 +658,7 @@ def chain_diagnostics(draws):
 
 
 def low_ess_warnings(draws, plan):
-    """A tuple with a warning if a chain without privacy is too short, else an empty one.
+    """A tuple with a (text, category) if a chain without privacy is too short, else an empty one.
 
     With privacy the budget limits the length of a chain, and the plan warns of it.
     """
@@ -662,8 +673,9 @@ def low_ess_warnings(draws, plan):
     longer = math.ceil(plan.n_steps * wanted / size)
     kind, whitened = type(plan.sampler).__name__, getattr(plan.sampler, "is_whitened", False)
     other = "" if whitened else ", or use sampler='auto', which needs fewer steps"
-    return (
+    text = (
         f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
         f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
-        f"{plan.n_steps:,}{other}.",
+        f"{plan.n_steps:,}{other}."
     )
+    return ((text, ConvergenceWarning),)

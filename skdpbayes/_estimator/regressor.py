@@ -281,7 +281,9 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
             tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
             return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
 
-        return self._over_rows(X, ends, exposure)
+        if exposure is not None:
+            return self._over_rows(X, ends, exposure)
+        return by_blocks(lambda self, X: self._over_rows(X, ends))(self, X)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that predictions explain, without noise: R^2 of numbers, D^2 of counts.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import Interval
@@ -32,6 +31,7 @@ from .._estimator.model_checks import (
 from .._estimator.posterior import CoefficientPosterior
 from .._estimator.summaries import required_pandas, with_notes
 from .._typing import MatrixLike
+from ..exceptions import DataScalingWarning
 from ..models.linear import LinearModel
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.planned_release import Disclosure, as_json
@@ -256,12 +256,12 @@ class LinearPosterior(PrivatePosterior):
         of_classes = getattr(self, "class_weight", None)
         if sample_weight is not None or of_classes is not None:
             for text in weight_warnings(of_classes, sample_weight, largest):
-                warn(text, ConvergenceWarning)
+                warn(text, DataScalingWarning)
         model, draws, classes, diagnostics = fit_posterior(self, reading, model_of)
         warnings = low_ess_warnings(draws, self.plan_)
         warnings += model_checks(draws, model, self.plan_, diagnostics, self._column_names())
-        for text in warnings:
-            warn(text, ConvergenceWarning)
+        for text, category in warnings:
+            warn(text, category)
         self.data_norm_ = model.norm
         self.posterior_samples_ = draws = draws + self._origin()
         mean = draws.mean(axis=0)

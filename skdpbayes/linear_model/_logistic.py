@@ -128,9 +128,13 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
     PrivacyWarning
         If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
+    PosteriorWarning
+        If intervals may not cover: noise hides nearly all, or coefficients are improbably far from 0 under
+        the prior.
+    DataScalingWarning
+        If columns are not scaled, rows are clipped, or weights are above 1 or may be cut.
     ConvergenceWarning
-        If the plan has warnings, or if intervals may not cover: draws without privacy have a small effective
-        sample size, coefficients are improbably far from 0 under the prior, or columns are not scaled.
+        If a chain is short or its draws hardly mix.
 
     See Also
     --------

@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
@@ -20,6 +19,7 @@ from .._data.partitions import by_blocks
 from .._estimator.regressor import PrivateRegressor
 from .._mechanisms.exponential import short_decimals
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..exceptions import DataScalingWarning
 from ..models.families import Normal
 from ..models.families.normal import ErrorLaw
 from ..privacy.deferred_warnings import warn, warns_last
@@ -267,7 +267,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
                 "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
                 "these are the same. Subtract a public number from them, or set target_bounds.",
-                ConvergenceWarning,
+                DataScalingWarning,
             )
             half = least
         half = max(half, 8.0 * float(np.spacing(abs(middle))))  # Bounds differ, as doubles.
@@ -336,7 +336,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
                 "(far fewer than public_size says, perhaps), responses vary by less than four digits tell, "
                 "or some lie far from all others. Wide intervals mean that coefficients are mostly noise. "
                 "Give target_bounds=(low, high), two public numbers; fitting again spends budget again.",
-                ConvergenceWarning,
+                DataScalingWarning,
             )
 
     def _prior_precision(self, coefficients, scales):

@@ -187,6 +187,61 @@ class BestEstimatorMixin:
     decision_function = _delegated("decision_function", "Scores")
     score_samples = _delegated("score_samples", "Log densities")
 
+    @available_if(_best_has("posterior_interval"))
+    def posterior_interval(self, level: float = 0.9) -> Any:
+        """Equal-tailed posterior intervals of the parameters of the best estimator.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2) or MixtureDraws
+            As the best estimator has it.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.posterior_interval(level)
+
+    @available_if(_best_has("prediction_interval"))
+    def prediction_interval(self, X: MatrixLike, level: float = 0.9, **params: Any) -> np.ndarray:
+        """Equal-tailed intervals of the responses of new rows, by the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior predictive probability of each interval, in (0, 1).
+        **params : dict
+            Passed to the best estimator, such as ``exposure``.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.prediction_interval(X, level, **params)
+
+    @available_if(_best_has("probability_interval"))
+    def probability_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed intervals of the class probabilities of new rows, by the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            Lower and upper ends, in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.probability_interval(X, level)
+
     def score(
         self,
         X: MatrixLike,

@@ -183,6 +183,19 @@ class FormulaPipeline(PrivatePipeline):
                 "longer rows are clipped. Leave data_norm to from_formula, unless this is meant."
             )
 
+    @property
+    def _ledger_label(self):
+        """The response and the columns of each term, by which ledgers call a fit."""
+        encoder = self.steps[0][1]
+        if not isinstance(encoder, FormulaEncoder):
+            return None
+        terms = (
+            ":".join(name for factor in term for name in factor.columns)
+            for term in encoder._terms()
+        )
+        label = f"{self.response or ''} ~ {' + '.join(dict.fromkeys(terms))}".strip()
+        return label if label.isprintable() else None
+
     def _from_last(self, name, *args):
         found, encoder = super()._from_last(name, *args), self.steps[0][1]
         if name in ("summary", "coef_table") and isinstance(encoder, FormulaEncoder):

@@ -405,7 +405,8 @@ def plans_of_steps(spending, parts, n_samples, n_persons=None):
             step.set_params(public_size=int(n_persons))
         plan = step.privacy_plan(n_samples, node.before.n_columns)
         # A third-party step need have neither.
-        category = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        usual = PrivacyWarning if hasattr(step, "transform") else ConvergenceWarning
+        category = getattr(plan, "warning_category", usual)
         for text in getattr(plan, "warnings", ()):
             warnings.append(StepWarning(node.path, text, category))
         seconds += getattr(plan, "estimated_seconds", 0.0)
@@ -547,13 +548,14 @@ class PipelinePlan(PlannedRelease):
         return dict(self._lines())
 
     def _report_lines(self):
-        return dict(self._own_lines())
+        return dict(self._own_lines()) | self._work()
 
     def _lines(self):
-        own = self._own_lines()
-        known = {"spends", "protects", "work", *dict(own)}
-        lines = self.plan_of_last._lines() if isinstance(self.plan_of_last, PlannedRelease) else ()
-        return own + [(name, text) for name, text in lines if name not in known]
+        own, of_last = self._own_lines(), self.plan_of_last
+        last = dict(of_last._lines()) if isinstance(of_last, PlannedRelease) else {}
+        last |= self._work()  # It stands where that of the last step does, which is part of it.
+        known = {"spends", "protects", *dict(own)} - {"work"}
+        return own + [(name, text) for name, text in last.items() if name not in known]
 
     def _own_lines(self):
         """The lines about all steps together, without those of the plan of the last one."""
@@ -572,9 +574,12 @@ class PipelinePlan(PlannedRelease):
             steps.append(
                 ("at most", f"{self.column_limit.n_columns:,} columns, which {last} can take")
             )
-        if self.estimated_seconds > 0:
-            steps.append(("work", f"very roughly {self.estimated_seconds:.2g} s"))
         return super()._lines() + steps
+
+    def _work(self):
+        """The line about the work of all steps, a dict of {name: text}."""
+        seconds = self.estimated_seconds
+        return {"work": f"very roughly {seconds:.2g} s"} if seconds > 0 else {}
 
     def _width(self, names):
         # Names of steps may be long.

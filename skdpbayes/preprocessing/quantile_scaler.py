@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from .._arguments import is_number
 from .._data.partitions import by_blocks
 from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..exceptions import DataScalingWarning
 from ..privacy.planned_release import StepDisclosure, of_columns
 from ._base import BUDGET_CONSTRAINTS, PrivateTransformer, Terms
 from .bounded import Bound, BoundedScaler
@@ -220,7 +220,7 @@ class DPQuantileScaler(OneToOneFeatureMixin, PrivateTransformer):
             "That is right for indicators (0 and 1). Otherwise subtract a public number from the column "
             "beforehand, or give bounds=(low, high)."
         )
-        return [(text, ConvergenceWarning)]
+        return [(text, DataScalingWarning)]
 
     def _scaler(self):
         check_is_fitted(self)

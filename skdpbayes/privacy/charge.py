@@ -90,17 +90,19 @@ def charge(plan, estimator=None):
         warn(text, PrivacyLeakWarning)
     announced = announced_by_ancestors()
     ledgers = _charged(announced) if _active or announced else []
+    requested = getattr(plan, "requested_budget", getattr(plan, "budget", None))
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
-            ledger._refuse(plan.cost)  # No other ledger is charged.
+            ledger._refuse(plan.cost, requested)  # No other ledger is charged.
     whose = None if estimator is None else type(estimator).__name__
+    own_label = getattr(estimator, "_ledger_label", None)
     defer_warnings()
     made: list = []
     try:
         for ledger in ledgers:
-            made.append(
-                (ledger._book, ledger._charge(Charge(plan.cost, whose, name, ledger.label)))
-            )
+            label = ": ".join(filter(None, [ledger.label, own_label])) or None
+            entry = Charge(plan.cost, whose, name, label)
+            made.append((ledger._book, ledger._charge(entry, requested)))
     except BaseException:  # Another process may have charged one of several files in the meantime.
         Reservations(made).close("failed")
         raise

@@ -10,7 +10,6 @@ without a file lives in the memory of one process. While it is active, child pro
 the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 """
 
-import math
 import os
 import threading
 from functools import lru_cache
@@ -73,7 +72,8 @@ class PrivacyLedger:
     path : str or path-like, default=None
         The file. It is created if it does not exist; otherwise its budget must be this one (see `open`).
     label : str, default=None
-        Stored with every charge made through this object, and shown in its history. It is public.
+        Stored with every charge made through this object, and shown in its history. It is public. Fits of
+        formulas add their response and the columns of their terms, such as "pilot: income ~ age + region".
     timeout : float, default=60.0
         Seconds to wait for other processes that are using the file.
     allow_seeds : bool, default=False
@@ -272,8 +272,8 @@ class PrivacyLedger:
             row["total_epsilon"] = epsilon(total, self.budget.delta)
         return rows
 
-    def _charge(self, charge):
-        """Make a reservation, and return its number."""
+    def _charge(self, charge, requested=None):
+        """Make a reservation, and return its number; errors advise by the `Budget` that was requested."""
         charge = charge._replace(epsilon=_epsilon(charge.cost, self.budget.delta))
         if self.allow_seeds:
             charge = charge._replace(label=" ".join(filter(None, [charge.label, _SEEDS_ALLOWED])))
@@ -282,25 +282,30 @@ class PrivacyLedger:
         except LedgerFileError as error:
             raise LedgerFileError(f"{error} {self._what_is_left()} Nothing was read.") from error
         if number is None:
-            self._refuse(charge.cost)
+            self._refuse(charge.cost, requested)
         return number
 
     def _allowed(self, total):
         epsilon = total.epsilon(self.budget.delta) if self.budget.is_private else None
         return epsilon is None or epsilon <= self.budget.epsilon, epsilon
 
-    def _refuse(self, cost):
+    def _refuse(self, cost, requested=None):
         delta, most = self.budget.delta, self.budget.epsilon
         total, alone = (self.spent + cost).epsilon(delta), cost.epsilon(delta)
-        hint = (
-            "This release has no privacy (epsilon=inf): plan it with a finite epsilon. "
-            if math.isinf(alone)
-            else f"This release alone costs epsilon = {alone:.4g} there: plan it with delta={delta:g}, or "
-            "with a smaller epsilon. "
-        )
+        hint = ""
+        if cost.is_infinite:
+            hint = "This release has no privacy (epsilon=inf): plan it with a finite epsilon. "
+        elif alone > most:
+            # A larger delta than that of the plan would cost more.
+            advice = f"plan it with a smaller epsilon at delta={delta:g}"
+            if requested is not None and requested.delta <= delta:
+                advice = "plan it with a smaller epsilon"
+            elif requested is not None and requested.epsilon <= most:
+                advice = f"plan it with delta={delta:g} instead of {requested.delta:g}"
+            hint = f"This release alone costs epsilon = {alone:.4g} there: {advice}. "
         raise BudgetExceededError(
             f"the total would be epsilon = {total:.4g} at delta = {delta:g}, beyond the ledger's "
-            f"epsilon = {most:g}. {hint if alone > most else ''}{self._what_is_left()} Nothing was read."
+            f"epsilon = {most:g}. {hint}{self._what_is_left()} Nothing was read."
         )
 
     def _what_is_left(self):

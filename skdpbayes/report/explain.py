@@ -18,6 +18,7 @@ import math
 import re
 import textwrap
 from decimal import ROUND_CEILING, Context
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -600,7 +601,7 @@ def _check_sentences(estimator, model):
 
 
 def _checks(model):
-    """The warnings of `model_checks` at the fit, which reads draws and releases only."""
+    """The texts of `model_checks` at the fit, which reads draws and releases only."""
     posterior, plan = model._posterior, model.plan_
     draws = posterior.draws - posterior.origin
     known = LinearModel(
@@ -612,7 +613,7 @@ def _checks(model):
         constant=plan.bounds.constant,
     )
     checks = model_checks(draws, known, plan, posterior.diagnostics, model._column_names())
-    return low_ess_warnings(draws, plan) + checks
+    return tuple(map(itemgetter(0), low_ess_warnings(draws, plan) + checks))
 
 
 # Words, and lengths.

@@ -7,9 +7,10 @@ quantities alone, and what a fit reports as spent is its plan's cost.
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._compute.gradients import count_examples
 from ..exceptions import TooLargeError
@@ -33,6 +34,12 @@ _ENTRY_SECONDS = 3e-10
 _RECORD_SECONDS = 6e-8
 # Seconds of a weight in the gradient of a network at one record.
 _WEIGHT_SECONDS = 7e-10
+
+# What users ask of a plan, which is printed first: what it costs, for what, what comes out, and the work.
+_FIRST_LINES = (
+    *("spends", "protects", "spent on", "norm of rows", "responses"),
+    *("intervals", "slopes", "columns", "work", "memory"),
+)
 
 # No plan is hotter: posteriors are flat long before.
 LARGEST_TEMPERATURE = 1e30
@@ -94,7 +101,11 @@ class Plan(PlannedRelease):
         nominal until then.
     is_made : bool
         Set by the plan itself, which `dataclasses.replace` cannot change.
+    warning_category : type
+        The category of ``warnings``, the same for all plans of a class.
     """
+
+    warning_category: ClassVar[type[Warning]] = ConvergenceWarning
 
     sampler: Any = field(compare=False)
     n_samples: int
@@ -200,6 +211,11 @@ class Plan(PlannedRelease):
         return self.n_steps * self.sampling_rate * self.n_samples
 
     @property
+    def n_passes(self) -> float:
+        """The expected number of passes over the table."""
+        return self.record_gradients / self.n_samples
+
+    @property
     def estimated_seconds(self) -> float:
         """A rough guess of the run time, for dense rows."""
         if self.bounds.clipped:
@@ -277,15 +293,17 @@ class Plan(PlannedRelease):
         return "Privacy plan"
 
     def _lines(self):
-        passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
+        passes = f"{self.n_passes:,.4g} passes over the table"
         seconds = f"very roughly {self.estimated_seconds:.2g} s"
         if self._is_user_defined:
             seconds += ", and some 5 to 30 s for compiling a target of your own, once per process"
-        return [
-            *self.summary().items(),
-            ("work", f"{passes}, {seconds}"),
-            ("memory", f"{self.memory_bytes / 2**20:.3g} MiB beside the table"),
-        ]
+        lines = {
+            **self.summary(),
+            "work": f"{passes}, {seconds}",
+            "memory": f"{self.memory_bytes / 2**20:.3g} MiB beside the table",
+        }
+        first = [name for name in _FIRST_LINES if name in lines]
+        return [(name, lines[name]) for name in dict.fromkeys([*first, *lines])]
 
 
 @dataclass(frozen=True, kw_only=True)

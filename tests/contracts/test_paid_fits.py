@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from cheap import Cheap
+from fit_warnings import FIT_WARNINGS
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
@@ -23,7 +24,7 @@ from skdpbayes import (
     DPBayesianRidge,
     metrics,
 )
-from skdpbayes.exceptions import PrivacyWarning, SeedWarning
+from skdpbayes.exceptions import DataScalingWarning, PosteriorWarning, PrivacyWarning, SeedWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.models import LinearModel, Logistic, Normal, Poisson, Softmax
@@ -130,7 +131,7 @@ def test_a_drawn_norm_without_a_plan_falls_back_to_the_public_one():
     """At the norm of these rows, the prior would be wider than doubles are for."""
     model = logistic(data_norm="auto", prior_scale=1e6, epsilon=3.0, delta=1e-6)
     with PrivacyLedger(10.0, 1e-5) as ledger:
-        with pytest.warns(ConvergenceWarning, match="no fit can be made at the bounds.*e.1[0-9]"):
+        with pytest.warns(DataScalingWarning, match="no fit can be made at the bounds.*e.1[0-9]"):
             model.fit(1e13 * X, np.arange(N) % 2)
     assert [one["status"] for one in ledger.records()] == ["completed"]
     assert model.data_norm_ == np.sqrt(3.0) and model.predict(X[:2]).shape == (2,)
@@ -174,7 +175,7 @@ def test_a_fit_whose_warning_is_an_error_can_be_used(name, monkeypatch):
 
         monkeypatch.setattr(kind, "fit", fit)
     error, ledger = under_errors(FITS[name])
-    assert type(error) is ConvergenceWarning and COMPLETE in str(error)
+    assert type(error) in FIT_WARNINGS and COMPLETE in str(error)
     (record,) = ledger.records()
     assert record["status"] == "completed"
     model = fitted[0]
@@ -214,7 +215,7 @@ def test_a_warning_before_the_charge_spends_nothing():
 
 
 def test_warnings_point_to_the_line_that_fits():
-    with pytest.warns(ConvergenceWarning) as caught:
+    with pytest.warns(PosteriorWarning) as caught:
         make_private_pipeline(DPQuantileScaler(), logistic(), epsilon=3.0, delta=1e-6).fit(X, RARE)
     assert {one.filename for one in caught} == {__file__}
     assert str(caught[0].message).startswith("dpbayesianlogisticregression: ")
@@ -258,7 +259,7 @@ def test_a_search_tells_what_its_best_fit_does():
     search = DPRandomizedSearchCV(
         logistic(), {"data_norm": [1.0, 2.0]}, epsilon=8.0, delta=1e-6, random_state=0
     )
-    with pytest.warns(ConvergenceWarning, match="^best_estimator_: noise hides how rare"):
+    with pytest.warns(PosteriorWarning, match="^best_estimator_: noise hides how rare"):
         search.fit(X, RARE)
     error, ledger = under_errors(lambda: search.fit(X, RARE), SeedWarning)
     assert COMPLETE in str(error) and len(ledger.records()) == 1
@@ -271,12 +272,12 @@ def test_fits_in_threads_leave_filters_as_they_are():
     def fit(number):
         barrier.wait()
         pipe = make_private_pipeline(DPQuantileScaler(), logistic(), epsilon=3.0, delta=1e-6)
-        with pytest.raises(ConvergenceWarning, match=COMPLETE):
+        with pytest.raises(PosteriorWarning, match=COMPLETE):
             pipe.fit(X, RARE)
         pipe.predict(X[:2])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+        warnings.simplefilter("error", PosteriorWarning)
         before = list(warnings.filters)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(fit, range(4)))

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from fit_warnings import FIT_WARNINGS
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.mixture import DPGaussianMixturePosterior
@@ -49,7 +49,7 @@ def shown(function, *args):
         warnings.simplefilter("always")
         function(*args)
     # A plan that a release completes says what follows from the release, which is paid for.
-    return [(w.category, str(w.message)) for w in caught if w.category is not ConvergenceWarning]
+    return [(w.category, str(w.message)) for w in caught if w.category not in FIT_WARNINGS]
 
 
 def logistic():

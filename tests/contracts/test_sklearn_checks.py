@@ -116,6 +116,8 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.DataScalingWarning")
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PosteriorWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -123,6 +125,8 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.DataScalingWarning")
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PosteriorWarning")
 @parametrize_with_checks(LONGER, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks_that_take_longer(estimator, check):
     check(estimator)

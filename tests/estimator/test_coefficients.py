@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
+from skdpbayes.exceptions import PosteriorWarning
 
 N = 5000
 
@@ -191,7 +192,7 @@ def test_a_prior_that_holds_coefficients_back_is_told(size, narrow):
         wide = DPBayesianLogisticRegression(prior_scale=4.0, random_state=0).fit(rows, labels)
     all_told = [one for one in caught if "prior deviations" in str(one.message)]
     assert told == len(all_told) == narrow
-    assert all(one.category is ConvergenceWarning for one in all_told)
+    assert all(one.category is PosteriorWarning for one in all_told)
     for fit in (learnt, wide):
         low, high = fit.posterior_interval(0.99)[0, :-1].T
         assert ((low < truth) & (truth < high)).all()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from fit_warnings import FIT_WARNINGS
 from scipy.special import expit
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.model_checks import (
@@ -25,6 +25,7 @@ from skdpbayes._estimator.model_checks import (
     skewed_errors,
     surprise,
 )
+from skdpbayes.exceptions import DataScalingWarning
 from skdpbayes.inspection import (
     average_marginal_effects,
     contrasts,
@@ -56,7 +57,7 @@ def told(clf, X, y, *args):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clf.fit(X, y, *args)
-    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    found = [str(one.message) for one in caught if one.category in FIT_WARNINGS]
     costs = "fitting again spends budget again", "spends nothing"
     assert all(any(cost in text.lower() for cost in costs) for text in found)
     return [
@@ -267,7 +268,7 @@ def test_doubts_follow_from_what_is_released_and_spend_nothing():
     again = model_checks(
         clf.posterior_samples_, clf._model(4, 2), clf.plan_, Diagnostics.of(clf.released_), "abcd"
     )
-    assert len(again) == 1 and "prior_scale=0.5" in again[0]
+    assert len(again) == 1 and "prior_scale=0.5" in again[0][0]
     plain = DPBayesianLogisticRegression(1.0, random_state=0).privacy_plan(3000, 4)
     assert clf.spent_epsilon_ == plain.epsilon
 
@@ -283,7 +284,7 @@ def test_directions_that_noise_hides_are_told_of_numbers():
         return model_checks(found.posterior_samples_, found._model(3), found.plan_, released, "abc")
 
     assert found.released_["hidden_directions"] < 1.0 and of(2.9) == ()
-    assert len(of(3.1)) == 1 and "data_norm" in of(3.1)[0]
+    assert len(of(3.1)) == 1 and "data_norm" in of(3.1)[0][0]
 
 
 # The length of rows
@@ -410,7 +411,7 @@ def test_a_fit_names_the_column_whose_bounds_are_too_wide(estimator):
     else:
         model = DPBayesianRidge((-4.0, 4.0), random_state=0)
         y = table["a"] + rng.normal(size=len(table))
-    with pytest.warns(ConvergenceWarning, match="how much income var.*DPQuantileScaler"):
+    with pytest.warns(DataScalingWarning, match="how much income var.*DPQuantileScaler"):
         model.fit(table, y)
 
 

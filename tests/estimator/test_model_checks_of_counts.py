@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fit_warnings import FIT_WARNINGS
 from scipy import stats
-from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from skdpbayes._estimator.model_checks import _LARGEST_SHARE_AT_MAX, interval_notes
+from skdpbayes.exceptions import PosteriorWarning
 from skdpbayes.models.families.poisson import CountLaw, drawn
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.base import Diagnostics
@@ -40,7 +41,7 @@ def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(rows, law(means, rng))
-    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    found = [str(one.message) for one in caught if one.category in FIT_WARNINGS]
     costs = "fitting again spends budget again", "spends nothing"
     assert all(any(cost in text for cost in costs) for text in found)
     causes = {"reach max_count": "cut", "chains that drew": "chains"}
@@ -121,8 +122,8 @@ def test_a_largest_count_of_one_is_told_before_anything_is_spent():
     for largest, options in ((2, sharp), ("auto", sharp), (1, chain)):
         assert "DPBayesianLogisticRegression" not in plan(largest, **options)
     with PrivacyLedger(9.0, 1e-3, allow_seeds=True) as ledger, warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        with pytest.raises(ConvergenceWarning, match="max_count=1 leaves"):
+        warnings.simplefilter("error", PosteriorWarning)
+        with pytest.raises(PosteriorWarning, match="max_count=1 leaves"):
             DPBayesianPoissonRegressor(1, **sharp).fit(np.zeros((6000, 3)), np.arange(6000) % 2)
     assert ledger.spent_epsilon == 0.0
 

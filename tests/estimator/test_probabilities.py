@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
 from skdpbayes import (
@@ -12,6 +11,7 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.exceptions import PosteriorWarning
 from skdpbayes.samplers import SGHMC
 
 rng = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def collection(table):
 @pytest.mark.parametrize("kind", ["spherical", "diag", "tied", "full"])
 def test_no_component_is_more_than_certain(kind):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", PosteriorWarning)
         mixture = DPGaussianMixturePosterior(
             3, covariance_type=kind, n_draws=97, random_state=0
         ).fit(X)

@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.model_checks import _LARGEST_DIRECTION_SHARE, single_direction
+from skdpbayes.exceptions import DataScalingWarning
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.samplers.base import Diagnostics
 from skdpbayes.samplers.langevin.fisher import moment_noise
@@ -32,7 +32,7 @@ def said(X, y=Y, *args, **options):
         warnings.simplefilter("always")
         model.fit(X, y, *args)
     found = [w for w in caught if "along a single direction" in str(w.message)]
-    assert all(w.category is ConvergenceWarning and w.filename == __file__ for w in found)
+    assert all(w.category is DataScalingWarning and w.filename == __file__ for w in found)
     return model, [str(w.message) for w in found]
 
 

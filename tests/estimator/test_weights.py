@@ -20,7 +20,7 @@ from skdpbayes import (
     DPBayesianRidge,
 )
 from skdpbayes._data.table import largest_weight
-from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.exceptions import DataScalingWarning, PrivacyWarning
 from skdpbayes.models import potential_gradient, second_moment
 from skdpbayes.models.families import classifier
 from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
@@ -375,6 +375,8 @@ def texts_of(model, **given):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X_TOLD, X_TOLD[:, 0] > 0, **given)
+    of_weights = [one for one in caught if "weights" in str(one.message)]
+    assert all(one.category is DataScalingWarning for one in of_weights)
     return [str(one.message) for one in caught]
 
 
@@ -400,6 +402,7 @@ def test_weights_of_classes_above_one_are_told_of(of_classes, told):
         (np.ones(500, bool), 1.0, 0),
         (pd.Series(np.ones(500, bool)), 1.0, 0),
         (pd.Series(np.ones(500, bool), dtype="boolean"), 1.0, 0),
+        (True, 1.0, 0),
         (None, 1.0, 0),
     ],
 )
@@ -407,3 +410,12 @@ def test_weights_at_the_default_maximum_are_told_of_by_their_type(weights, large
     model = DPBayesianLogisticRegression(classes=[False, True], max_sample_weight=largest)
     found = [text for text in texts_of(model, sample_weight=weights) if "count as 1" in text]
     assert len(found) == told
+
+
+def test_a_list_of_booleans_counts_and_is_told_why_it_is_told_of():
+    marks = [True, False] * 250
+    model = DPBayesianLogisticRegression(classes=[False, True], epsilon=np.inf, random_state=0)
+    (text,) = [t for t in texts_of(model, sample_weight=marks) if "max_sample_weight" in t]
+    assert "True and False count as 1 and 0" in text and "and a list is" in text
+    array = clone(model).fit(X_TOLD, X_TOLD[:, 0] > 0, sample_weight=np.array(marks))
+    np.testing.assert_array_equal(model.posterior_samples_, array.posterior_samples_)

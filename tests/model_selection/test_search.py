@@ -11,12 +11,18 @@ from cheap import Cheap
 from scipy.stats import loguniform, norm
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianMLPClassifier,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
 from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
@@ -150,6 +156,27 @@ def test_words_and_copies():
     frame, words = pd.DataFrame(X, columns=list("abc")), np.array(["no", "yes"])[y]
     search = clone(search_of()).fit(frame, pd.Series(words))
     assert set(search.predict(frame)) <= {"no", "yes"} and not hasattr(search, "predict_proba")
+
+
+def test_a_search_has_the_intervals_of_its_best_estimator():
+    bounds = {"data_norm": [1.0, 2.0]}
+    of_labels = search_of(DPBayesianLogisticRegression(classes=[0, 1]), bounds)
+    of_numbers = search_of(DPBayesianRidge((-4.0, 4.0)), bounds)
+    assert not hasattr(of_labels, "prediction_interval")
+    assert not hasattr(of_numbers, "probability_interval")
+    assert not hasattr(search_of(), "posterior_interval")
+    with pytest.raises(NotFittedError):
+        of_labels.posterior_interval()
+    best = of_labels.fit(X, y).best_estimator_
+    assert np.array_equal(of_labels.posterior_interval(0.5), best.posterior_interval(0.5))
+    mine, theirs = (one.probability_interval(X[:3], level=0.5) for one in (of_labels, best))
+    assert mine.shape == (3, 2, 2) and np.array_equal(mine, theirs)
+    best = of_numbers.fit(X, X[:, 1]).best_estimator_
+    mine, theirs = (one.prediction_interval(X[:3], 0.5) for one in (of_numbers, best))
+    assert mine.shape == (3, 2) and np.array_equal(mine, theirs)
+    exposed = search_of(DPBayesianPoissonRegressor(9), bounds).fit(X, y, exposure=1.0 + y)
+    twice = exposed.prediction_interval(X[:3], exposure=np.full(3, 2.0))
+    assert np.all(twice >= exposed.prediction_interval(X[:3], exposure=np.ones(3)))
 
 
 def test_the_package_estimators_in_a_pipeline():

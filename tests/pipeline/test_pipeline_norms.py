@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import DataScalingWarning
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import PrivacyLedger, privacy_report
@@ -84,5 +84,5 @@ def test_a_warning_of_a_fit_names_the_raw_columns():
         BoundedScaler([18, 0], [90, 500]),
         DPBayesianLogisticRegression(classes=[0, 1], random_state=0),
     )
-    with pytest.warns(ConvergenceWarning, match="how much rate var"):
+    with pytest.warns(DataScalingWarning, match="how much rate var"):
         model.fit(table, (table["age"] > 50).astype(int))

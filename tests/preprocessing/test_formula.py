@@ -22,6 +22,7 @@ from skdpbayes.inspection import (
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import FormulaEncoder
+from skdpbayes.privacy import PrivacyLedger
 
 pytest.importorskip("formulaic")
 N = 3000
@@ -239,6 +240,16 @@ def test_a_fit_is_as_private_as_asked_and_warns_of_nothing(people, recwarn):
     assert fitted.privacy_plan(N, 5).epsilon == fitted.plan_.epsilon
     assert fitted[-1].data_norm_ == 2.0  # A term of categories is as long as one column.
     assert list(fitted.coef_table().index)[2:] == ["age", "income", "age:income", "intercept"]
+
+
+def test_a_ledger_calls_a_fit_by_its_response_and_terms(people, tmp_path):
+    for label, expected in ((None, ""), ("pilot", "pilot: ")):
+        path = tmp_path / f"{label}.ledger"
+        with PrivacyLedger(9.0, 1e-3, path=path, label=label) as ledger:
+            logistic(random_state=None).fit(people)
+            logistic("y ~ bounded(log(age), 2, 5)", bounds=None, random_state=None).fit(people)
+        labels = [row["label"] for row in ledger.records()]
+        assert labels == [f"{expected}y ~ region + age + income + age:income", f"{expected}y ~ age"]
 
 
 def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):

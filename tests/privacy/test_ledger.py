@@ -113,6 +113,27 @@ def test_a_release_that_is_too_expensive_at_the_ledgers_delta_is_told_so():
             ledger.reserve(PrivacyCost("replace_one", mu=0.25))
 
 
+@pytest.mark.parametrize(
+    "epsilon, delta, advice",
+    [
+        (3.0, 1e-5, "there: plan it with a smaller epsilon. "),
+        (3.0, 1e-6, "there: plan it with a smaller epsilon. "),
+        (0.9, 1e-3, "there: plan it with delta=1e-05 instead of 0.001. "),
+        (3.0, 1e-3, "there: plan it with a smaller epsilon at delta=1e-05. "),
+    ],
+)
+def test_a_ledger_advises_the_delta_or_the_epsilon_that_helps(epsilon, delta, advice):
+    model = DPBayesianLogisticRegression(epsilon, delta)
+    with PrivacyLedger(1.0, 1e-5), pytest.raises(BudgetExceededError) as caught:
+        model.fit(np.zeros((500, 2)), np.arange(500) % 2)
+    assert advice in str(caught.value)
+
+
+def test_a_ledger_without_delta_does_not_call_gaussian_releases_infinite():
+    with pytest.raises(BudgetExceededError, match="smaller epsilon at delta=0"):
+        PrivacyLedger(1.0, 0.0).reserve(PrivacyCost("replace_one", mu=0.1))
+
+
 def test_no_delta_is_advised_for_a_fit_without_privacy():
     with PrivacyLedger(1.0, 1e-5) as ledger:
         with pytest.raises(BudgetExceededError, match="plan it with a finite epsilon") as caught:

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from fit_warnings import refuse_fit_warnings
 from references import configured
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -86,7 +87,7 @@ def test_a_fit_on_batches_warns_of_what_they_cost():
     assert clf.temperature_ > 2.0 * clf.plan_.full_table_temperature
     clf.set_params(sampler__batch_size=None)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+        refuse_fit_warnings()
         full = clf.fit(X, y).temperature_
     # The noise of the second moment differs.
     assert full < 1.2 * clf.plan_.temperature
@@ -192,7 +193,7 @@ def test_short_chains_without_privacy_are_told_of_and_private_ones_are_not():
     ):
         clf.fit(X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+        refuse_fit_warnings()
         clf.set_params(sampler="auto").fit(X, y)
         clf.set_params(sampler="sghmc", epsilon=1.0).fit(X, y)
 

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...exceptions import PosteriorWarning
 from ...models import TargetBounds
 from ...models.mixture import STATISTICS_NORM, MixtureModel
 from ...privacy.cost import PrivacyCost
@@ -82,6 +83,8 @@ class MixturePlan(Plan):
 
     model: MixtureModel
     phases: tuple[Phase, ...]
+
+    _is_user_defined = False
 
     @property
     def start_passes(self):
@@ -249,6 +252,8 @@ class RoundsPlan(MixturePlan):
     round_multipliers: tuple
     scales: tuple
     most_components: int | None = None
+
+    warning_category = PosteriorWarning
 
     def with_components(self, n_components):
         """The plan with another number of components, which costs the same."""

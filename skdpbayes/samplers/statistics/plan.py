@@ -18,12 +18,13 @@ large. No record moves a score and a curvature by that much at once, nor a score
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtr
 
+from ...exceptions import PosteriorWarning
 from ...privacy.cost import PrivacyCost
 from ..noise import moment_noise, sensitivity_after_rounding
 from ..plan import Plan
@@ -179,6 +180,7 @@ class StatisticsPlan(Plan):
 
     moment_multiplier: float
 
+    warning_category = PosteriorWarning
     # Whether records are read without the weights of long ones, too.
     reads_unweighted = True
 
@@ -193,6 +195,22 @@ class StatisticsPlan(Plan):
         return True
 
     @property
+    def n_passes(self):
+        """The number of passes over the table, one of them for the weights of long rows."""
+        tables = (
+            {name for each in round_ for name in self._tables(each)} for round_ in self.rounds
+        )
+        return 1 + sum(map(len, tables))
+
+    def _tables(self, request):
+        """Names of the tables that a request reads, each once for all requests of a round."""
+        if request.kind == "histograms":
+            return ("counts",)
+        if self.bounds.max_weight is None:
+            return ("weighted",)
+        return _TABLES_WITH_WEIGHTS.get(request.kind, ("weighted",))
+
+    @property
     def mu_of_replacing(self):
         """``mu`` where one row is replaced by another; second moments are positive."""
         requests = [request for together in self.rounds for request in together]
@@ -203,7 +221,7 @@ class StatisticsPlan(Plan):
         """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         lines["temperature"] = "1: the posterior given what is released, noise included"
-        lines["steps"] = f"{self.n_steps} passes"
+        del lines["steps"]  # Work is told in passes.
         return lines
 
 
@@ -746,6 +764,24 @@ def _expected_precision(n_samples, length, mu, sensitivity_factor, clippings, sh
 
 # Number of mean squares of responses that are released before the first noisy sum.
 N_MEAN_SQUARES = 2
+# What requests read where records have weights, if it is not the records with the weights of long rows alone.
+_TABLES_WITH_WEIGHTS = {
+    "mean_square": ("records",),
+    "residuals": ("weighted", "records"),
+    "wide_clip": ("records",),
+    "meat": ("records that get squares of weights", "these"),
+}
+# What requests are called in a printed plan, by their kind.
+_SPENT_ON = {
+    "moment": "second moment",
+    "curvature": "that of weighted rows",
+    "mean_square": "sizes of responses",
+    "histograms": "a histogram of counts",
+    "residuals": "{sums} of clipped residuals",
+    "meat": "how errors vary with the rows",
+    "wide_clip": "their mean",
+    "wide_residuals": "how it changes with the rows",
+}
 # What squares cost, relative to sums, where they are not free.
 _SQUARE_COST_RATIO = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
@@ -850,21 +886,15 @@ class ClippedResidualsPlan(StatisticsPlan):
 
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
-        lines, mu = super().summary(), self.cost.mu
-        moment, curvature = (
-            (multiplier * mu) ** -2.0
-            for multiplier in (self.moment_multiplier, self.curvature_multiplier)
+        lines = super().summary()
+        spent: dict[str, float] = {}
+        for request in chain.from_iterable(self.rounds):
+            spent[request.kind] = spent.get(request.kind, 0.0) + request.mu_squared
+        shares = (
+            f"{_SPENT_ON[kind]} {square / self.cost.mu**2:.0%}" for kind, square in spent.items()
         )
-        lines["spent on"] = (
-            f"second moments {moment:.0%} and {curvature:.0%} of the budget, sizes of responses, and "
-            f"{len(self.residual_multipliers)} sums of clipped residuals"
-        )
-        if self.meat_multiplier is not None:
-            lines["spent on"] += ", and how errors vary with the rows"
-        if self.wide_clip_multipliers is not None:
-            lines["spent on"] += ", and their mean"
-        if self.wide_residuals_multiplier is not None:
-            lines["spent on"] += ", and how it changes with the rows"
+        sums = f"{len(self.residual_multipliers)} sums"
+        lines["spent on"] = f"{', '.join(shares)} of the budget".format(sums=sums)
         lines["long rows"] = (
             f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
             "coordinates in which they vary alike"
@@ -1113,7 +1143,6 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     def summary(self):
         """The lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
-        lines["spent on"] = lines["spent on"].replace("sizes of responses", "a histogram of counts")
         lines["intervals"] = (
             f"about {self.interval_inflation:.2g} times as wide as without privacy, if counts have a mean "
             "of 1"

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -89,6 +90,34 @@ def test_what_is_released_is_what_the_rounds_say(kind, monkeypatch):
     rounds = fitted.plan_.rounds
     assert math.sqrt(np.sum(np.square(charged))) == pytest.approx(fitted.plan_.cost.mu)
     assert len(charged) == sum(len(together) for together in rounds)
+
+
+@pytest.mark.parametrize("weights", [None, np.full(3000, 0.5)], ids=["alone", "weighted"])
+@pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
+def test_a_plan_says_how_often_a_fit_reads_the_table(kind, weights, monkeypatch):
+    reads = []
+    for name in ("total", "map_records"):
+        original = getattr(module, name)
+
+        def counted(*args, original=original, **options):
+            reads.append(original)
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    model = estimators(random_state=0)[kind].fit(*small_table(kind), weights)
+    assert len(reads) == model.plan_.n_passes
+    assert f"  {len(reads)} passes over the table" in str(model.plan_)
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
+def test_a_printed_plan_says_what_each_release_costs(kind):
+    plan = estimators(random_state=0)[kind].privacy_plan(20_000, 3)
+    shares = [int(share) for share in re.findall(r"(\d+)%", plan.summary()["spent on"])]
+    assert len(shares) >= 3 and abs(sum(shares) - 100) <= len(shares) // 2
+    assert "{" not in plan.summary()["spent on"]
+    names = [line.split("  ")[1] for line in str(plan).splitlines()[1:]]
+    assert names[:3] == ["spends", "protects", "spent on"]
+    assert names.index("intervals") < names.index("work") < names.index("parameters")
 
 
 def test_noise_is_sensitivity_times_multiplier(rng):
