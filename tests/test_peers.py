@@ -346,6 +346,12 @@ def test_other_questions_have_means_of_shares_and_medians_of_the_rest():
     assert line["splits"] == 3 and line["failed"] == 0
 
 
+def test_who_cannot_be_installed_is_left_out_and_who_fails_is_not():
+    errors = ["not installable: no package", "AbstainedError: abstained"]
+    assert [rankings.is_answer({"error": error}) for error in errors] == [False, True]
+    assert rankings.is_answer({"log loss": 0.4})
+
+
 def test_what_is_slow_is_asked_once_and_what_is_public_without_budgets():
     cells = [Cell("table", epsilon, seed, None) for epsilon in (0.1, 1.0) for seed in (0, 1)]
     peer = Peer("theirs", "jax", "logistic", "")

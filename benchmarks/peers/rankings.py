@@ -5,7 +5,7 @@
 
 For docs/peers.rst. On each real table and at each budget, methods are ranked by their median over splits, of
 the error relative to that of least squares for numbers, and of the log loss for classes; one that failed,
-abstained or ran out of its limits is last. A win is a difference from the best other method of more than two
+abstained or ran out of its limits is last; one that cannot be installed is left out. A win is a difference from the best other method of more than two
 standard errors, over splits, of that difference.
 
 Methods are compared four times: all of them with their defaults, this package's keeping what replacing a
@@ -204,6 +204,11 @@ def single_lines(cells):
                 yield line
 
 
+def is_answer(record):
+    """Return whether a peer was asked: one that cannot be installed is left out."""
+    return not record.get("error", "").startswith("not installable")
+
+
 def summary_lines(cells):
     """Yield a dict for each comparison, method and budget."""
     for (question, epsilon), tables in sorted(cells.items()):
@@ -299,7 +304,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("docs/results"))
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
-    records = read_fits(arguments.fits)
+    records = [one for one in read_fits(arguments.fits) if is_answer(one)]
     heads = ["group", "kind", "table", "method", "relation", "epsilon", "score", "median", "error"]
     heads += ["splits", "failed", "R2", "AUC", "seconds"]
     write(arguments.folder / "peers_real.csv", heads, grouped(records, single_lines))
