@@ -5,8 +5,8 @@
 
 For docs/peers.rst. On each real table and at each budget, methods are ranked by their median over splits, of
 the error relative to that of least squares for numbers, and of the log loss for classes; one that failed,
-abstained or ran out of its limits is last, and one that cannot be installed is left out. A win is a difference
-from the best other method of more than two standard errors, over splits, of that difference.
+abstained or ran out of its limits is last, and one that cannot be installed is left out. A win is a
+difference from the best other method of more than two standard errors, over splits, of that difference.
 
 Methods are compared four times: all of them with their defaults, this package's keeping what replacing a
 record changes, whatever the others keep; those of either relation by themselves, this package under the same
