@@ -397,3 +397,11 @@ def test_intervals_of_a_collection_are_lazy_as_predictions_are():
         np.testing.assert_allclose(interval.compute(), model.prediction_interval(table), rtol=1e-9)
     ends = model.prediction_interval(lazy, exposure=exposure)
     np.testing.assert_array_equal(ends, model.prediction_interval(rows, exposure=exposure))
+
+
+def test_what_is_lazy_is_of_the_last_fit():
+    X, y = numbers()
+    model = ridge(n_draws=50).fit(X, y)
+    lazy = model.prediction_interval(da.from_array(X, chunks=(700, -1)))
+    model.set_params(n_draws=70).fit(X, 0.5 * y)
+    np.testing.assert_allclose(lazy.compute(), model.prediction_interval(X), rtol=1e-9)

@@ -109,6 +109,8 @@ _FEW_EFFECTIVE_SHARE = 0.1
 _ENOUGH_EFFECTIVE = 40.0
 # Factor by which privacy widens an interval, beyond which noise is most of its width.
 _WIDE = 2.0
+# What makes intervals narrower that are wide for noise.
+_MORE_ROWS = "More rows, a larger epsilon, or merging rare levels helps."
 # How many columns are named in a warning.
 _NAMED = 6
 # Largest eigenvalue of the second moment over its trace, beyond which all rows lie along one direction.
@@ -220,16 +222,14 @@ def columns_below_noise(released, draws, names):
     return (
         f"noise hides how much {_named(names, hidden)}: far less than within -1 and 1, or than data_norm "
         "allows. Intervals of their coefficients are too short, and often miss. Scale them by public bounds "
-        "that fit (BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again "
-        "spends budget again.",
+        "that fit (BoundedScaler), or by DPQuantileScaler, which learns bounds privately; merge rare "
+        "levels of categories; fitting again spends budget again.",
     )
 
 
-def _named(names, columns, most=_NAMED):
-    """Columns by name, so many at most, with the verb."""
-    named = ", ".join(str(names[j]) for j in columns[:most])
-    if len(columns) > most:
-        named += f" and {len(columns) - most} more"
+def _named(names, columns):
+    """Columns by name, some of them, with the verb."""
+    named = _listed([str(names[j]) for j in columns])
     return f"{named} {'varies' if len(columns) == 1 else 'vary'}"
 
 
@@ -311,9 +311,9 @@ def _notes_on_unseen(unseen, limit):
         names = [f"{column.name} ({own:,g})" for column, own in zip(unseen, limits, strict=True)]
         which = "with a deviation below that in brackets"
     return (
-        f"noise hides how much {_named(names, range(len(names)), len(names))}: intervals of numbers {which} "
-        "are too short; those of indicators mostly are not, but wide, because noise is the same however few "
-        "rows have a level.",
+        f"noise hides how much {', '.join(names)} {'vary' if len(names) > 1 else 'varies'}: intervals of "
+        f"numbers {which} are too short; those of indicators mostly are not, but wide, because noise is the "
+        "same however few rows have a level.",
     )
 
 
@@ -321,19 +321,27 @@ def _notes_on_widths(posterior, columns, hidden):
     """Notes on columns whose intervals noise makes wide, as those of indicators that few rows have."""
     factors = posterior.width_factors().reshape(posterior.draws.shape[1:])
     widths = factors[:, : len(columns)].max(axis=0)
-    # Where noise hides how many rows have a level, it is far larger than their own variation.
-    named = [columns[j].name for j in hidden if columns[j].is_indicator]
-    for j in np.argsort(-widths):
-        if widths[j] > _WIDE and j not in hidden:
-            named.append(f"{columns[j].name} (about {widths[j]:.1f} times)")
-    if not named:
-        return ()
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return (
-        f"noise for privacy makes intervals over {_WIDE:g} times as wide as without it: "
-        f"{', '.join(named[:_NAMED])}{more}. Noise is the same however few rows have a level: more rows, a "
-        "larger epsilon, or merging rare levels makes them narrower.",
-    )
+    rare = [j for j in hidden if columns[j].is_indicator]
+    wide = [j for j in np.argsort(-widths) if widths[j] > _WIDE and j not in hidden]
+    notes = []
+    if rare:
+        notes.append(
+            f"noise hides how many rows have, or lack, {_listed([columns[j].name for j in rare])}: intervals "
+            f"are wide, and their medians pulled towards no effect. {_MORE_ROWS}"
+        )
+    if wide:
+        named = [f"{columns[j].name} (about {widths[j]:.1f} times)" for j in wide]
+        notes.append(
+            f"noise for privacy probably makes intervals over {_WIDE:g} times as wide as without it: "
+            f"{_listed(named)}. Noise is the same however few rows have a level. {_MORE_ROWS}"
+        )
+    return tuple(notes)
+
+
+def _listed(names):
+    """Names, some of them."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _notes_on_counts(plan, released):

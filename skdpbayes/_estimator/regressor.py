@@ -275,15 +275,17 @@ class PrivateRegressor(RegressorMixin, PrivatePosterior):
         posterior = self._posterior
         check_level(level)
         posterior.warn_unless_calibrated()
-        law, noise = self._law, self._noise()
+        tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
 
-        def ends(logits):
-            tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
-            return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
+        def interval(self, X, *exposure):
+            law, noise = self._law, self._noise()
 
-        if exposure is not None:
-            return self._over_rows(X, ends, exposure)
-        return by_blocks(lambda self, X: self._over_rows(X, ends))(self, X)
+            def ends(logits):
+                return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
+
+            return self._over_rows(X, ends, *exposure)
+
+        return by_blocks(interval)(self, X) if exposure is None else interval(self, X, exposure)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that predictions explain, without noise: R^2 of numbers, D^2 of counts.

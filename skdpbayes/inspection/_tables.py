@@ -253,8 +253,8 @@ def _refuse_scaled(per, estimator, model):
 def notes_of(estimator, raw):
     """Notes of a fitted estimator or pipeline: on its intervals, and on what missing cells count as.
 
-    Those of `interval_notes` do not name indicators that an encoder made, and with ``raw`` columns are those
-    of the table.
+    Of indicators that an encoder made they say that few rows have a level; with ``raw`` columns are those of
+    the table.
     """
     first = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
     on_cells = first._notes() if isinstance(first, FormulaEncoder) else ()

@@ -342,7 +342,7 @@ class LinearPosterior(PrivatePosterior):
             `coef_table` leaves them out. Do not trust them for columns of which a note says that noise hides
             how much they vary, where they may be off by a factor of 2 or 3. Of other indicators that few rows
             have, the estimate is mostly too large, by 10% to 30% for labels and by half for numbers and
-            counts.
+            counts; of levels that no row has it is too small.
 
         Raises
         ------

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._arguments import is_number
 from .._errors import column_names, to_native
+from .._estimator.model_checks import NotedColumn, interval_notes
 from .._estimator.summaries import with_notes
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
@@ -199,7 +200,11 @@ class FormulaPipeline(PrivatePipeline):
     def _from_last(self, name, *args):
         found, encoder = super()._from_last(name, *args), self.steps[0][1]
         if name in ("summary", "coef_table") and isinstance(encoder, FormulaEncoder):
-            with_notes(found, (*found.attrs.get("notes", ()), *encoder._notes()))
+            model, indicators = self._final_estimator, encoder._indicator_names()
+            columns = [NotedColumn(str(name)) for name in model._column_names()]
+            columns = [one._replace(is_indicator=one.name in indicators) for one in columns]
+            notes = interval_notes(model.plan_, model._diagnostics, columns, model._posterior)
+            with_notes(found, (*notes, *encoder._notes()))
         return found
 
     def _fit_without_outcome(self):

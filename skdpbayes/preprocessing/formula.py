@@ -220,7 +220,8 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     def _check_constant(self, constant):
         """Refuse terms that mean something else without a constant, if there is none."""
         terms = self._terms()
-        # Levels of which each row has one stand for the constant: the model is that of columns not shifted.
+        # If each row has one of the levels, they stand for the constant: the model is that of columns not
+        # shifted. A row that has none is at 0, the middle of bounds.
         if constant or any(all(factor.spans_constant for factor in term) for term in terms):
             return
         for factor in (term[0] for term in terms if len(term) == 1):
@@ -298,6 +299,11 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.asarray(self._names(), dtype=object)
+
+    def _indicator_names(self):
+        """Names of columns that are 1 in rows of a level, or with a missing cell, and 0 in others."""
+        singles = (term[0] for term in self._terms() if len(term) == 1)
+        return {name for one in singles if isinstance(one, Levels | Missing) for name in one.names}
 
     def _notes(self):
         """Notes beneath tables: what missing cells count as that have no indicator; a tuple of str."""

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from sklearn.base import BaseEstimator
 
 from ..exceptions import LedgerFileError, LedgerOutOfReachError, PrivacyLeakWarning
-from .budget import check_ceiling
+from .budget import Budget, check_ceiling
 from .cost import PrivacyCost
 from .deferred_warnings import AUTHORIZATION, defer_warnings, is_prepaid, warn
 from .ledger import PrivacyLedger, _active
@@ -91,6 +91,7 @@ def charge(plan, estimator=None):
     announced = announced_by_ancestors()
     ledgers = _charged(announced) if _active or announced else []
     requested = getattr(plan, "requested_budget", getattr(plan, "budget", None))
+    requested = requested if isinstance(requested, Budget) else None
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
             ledger._refuse(plan.cost, requested)  # No other ledger is charged.

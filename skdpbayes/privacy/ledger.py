@@ -316,7 +316,7 @@ class PrivacyLedger:
         epsilon_left = round_down_epsilon(largest_epsilon(self.budget, spent))
         at_delta = f"at delta = {self.budget.delta:g}"
         fits = (
-            f"A fit of epsilon = {epsilon_left:g} {at_delta} would fit"
+            f"A release of epsilon = {epsilon_left:g} {at_delta} would fit"
             if epsilon_left
             else "Nothing more fits"
         )

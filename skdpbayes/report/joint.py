@@ -13,7 +13,7 @@ from typing import Any
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost, composed
 from ..privacy.ledger import PrivacyLedger
-from .account import Account, Charged, Step, account_of
+from .account import Account, Charged, Step, account_of, finite
 from .wording import record_of
 
 # Of an assumption, and of a report, from the best to the worst.
@@ -61,19 +61,29 @@ def joint_record(
 
 
 def _take(charges, account):
-    """Whether there are charges of an account's cost, or of each of its steps, which are then taken out."""
-    for costs in ([account.cost], [step.cost for step in account.steps if step.role == "charged"]):
+    """Whether there are charges of an account's class and cost, or of each step's, which are then taken out.
+
+    What is not taken counts twice, so that a release that was made outside of the ledger takes none of
+    another class. Of two that are alike the ledger cannot tell which it has.
+    """
+    steps = [(step.kind, step.cost) for step in account.steps if step.role == "charged"]
+    for wanted in ([(account.name, account.cost)], steps):
         left = list(charges)
-        for cost in costs:
-            place = next((k for k, charge in enumerate(left) if charge.cost == cost), None)
+        for kind, cost in wanted:
+            place = next((k for k, one in enumerate(left) if _is_of(one, kind, cost)), None)
             if place is None:
                 break
             del left[place]
         else:
-            if costs:
+            if wanted:
                 charges[:] = left
                 return True
     return False
+
+
+def _is_of(charge, kind, cost):
+    """Whether a charge is of a class, "class by sampler" in full, and of a cost."""
+    return charge.kind.partition(" by ")[0].lower() == kind.lower() and charge.cost == cost
 
 
 def _joint(accounts, are_charged, charges, others):
@@ -102,7 +112,7 @@ def _joint(accounts, are_charged, charges, others):
         cost,
         budget,
         tuple(release for account in accounts for release in account.releases)
-        + tuple({"estimator": charge.kind, "epsilon": charge.epsilon} for charge in others),
+        + tuple({"estimator": one.kind, "epsilon": finite(one.epsilon)} for one in others),
         tuple(dict.fromkeys(text for account in accounts for text in account.unprotected)),
         (*warnings, *(charges.warnings if others else ())),
         name=f"{len(accounts)} release{'s' * (len(accounts) > 1)}{more}",

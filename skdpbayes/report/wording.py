@@ -325,9 +325,11 @@ def _other_releases(account, charged):
             "to_sign",
         )
         if charged.has_it is not None:
-            status = "checked" if charged.has_it else "failed"
-            of = "each of these costs" if account.of == "releases" else "this cost"
-            yield "charged", f"The ledger has a charge of {of}.", status
+            status, statement = "checked", "The ledger has a charge of this cost."
+            if account.of == "releases":
+                # It knows their classes and costs, and not which of two alike was made outside of it.
+                status, statement = "to_sign", "The ledger was charged for each of these releases."
+            yield "charged", statement, status if charged.has_it else "failed"
     several = account.of in ("ledger", "releases") and len(account.releases) > 1
     if several and not account.cost.is_gaussian:
         yield (

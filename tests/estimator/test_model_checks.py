@@ -517,7 +517,7 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
     ):
         note, of_widths = table.attrs["notes"]
         assert "smoker" not in note and ("num__income, num__age vary" in note) != named
-        assert re.search(r"without it: (cat__)?smoker_y, (cat__)?smoker_n", of_widths)
+        assert re.search(r"have, or lack, (cat__)?smoker_y, (cat__)?smoker_n", of_widths)
         of_income, of_age = (float(f"{limit * half:.2g}") for half in (5e5, 60.0))
         assert (f"income ({of_income:,g}), age ({of_age:,g}) vary" in note) == named
 

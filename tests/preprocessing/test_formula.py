@@ -697,3 +697,14 @@ def test_odd_cells_are_refused_by_the_name_of_their_column(people):
         with pytest.raises(ValueError, match=f"column '{name}'") as raised:
             logistic().fit(table)
         assert "Jane" not in str(raised.value)
+
+
+def test_tables_of_formulas_know_which_columns_are_indicators():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(18, 90, 4_000), "exposed": np.arange(4_000) < 80})
+    table = table.assign(exposed=table["exposed"].astype(int), died=rng.integers(0, 2, 4_000))
+    formula = "died ~ bounded(age, 18, 90) + C(exposed, levels=[0, 1], reference=0)"
+    model = DPBayesianLogisticRegression.from_formula(formula, epsilon=1.0, random_state=0)
+    model.fit(table)
+    for found in (model.summary(), model.coef_table()):
+        assert "rows have, or lack, exposed[1]" in found.attrs["notes"][0]

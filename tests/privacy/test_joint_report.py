@@ -48,11 +48,34 @@ def test_the_total_is_that_of_the_ledger_whose_other_charges_are_listed():
     assert sum(step["share"] for step in steps) == pytest.approx(1.0)
     assert report["reports"] == [privacy_report(each) for each in releases]
     statuses = {one["id"]: one["status"] for one in report["assumptions"]}
-    assert statuses["charged"] == "checked" and len(statuses) == len(report["assumptions"])
+    # Whether one of two that are alike was made outside of it, a ledger cannot know.
+    assert statuses["charged"] == "to_sign" and len(statuses) == len(report["assumptions"])
     assert PrivacyReport.from_json(report.to_json()) == report
     for text in (report.to_markdown("Survey"), report.to_html("Survey")):
         assert "Everything that was released" in text and "Release 3: Description" in text
         assert "This is a linear regression on 2 columns" in text
+
+
+def test_a_release_outside_of_the_ledger_takes_no_charge_of_another_class():
+    class Other(DPBayesianLogisticRegression):
+        pass
+
+    outside = Other(0.5, classes=[0, 1], delta=DELTA, n_draws=20).fit(TABLE, LABELS)
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        inside = labels()
+    assert inside.privacy_cost_ == outside.privacy_cost_
+    report = privacy_report([outside], ledger=ledger)
+    total = (inside.privacy_cost_ + outside.privacy_cost_).epsilon(DELTA)
+    assert report["summary"]["spent"]["epsilon"] == pytest.approx(total)
+    assert {one["id"]: one["status"] for one in report["assumptions"]}["charged"] == "failed"
+
+
+def test_a_ledger_without_a_bound_can_be_reported():
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        release = labels()
+        labels(np.inf)
+    report = privacy_report([release], ledger=ledger)
+    assert PrivacyReport.from_json(report.to_json()) == report and report.to_html()
 
 
 def test_a_description_tells_its_public_bounds_and_lists():

@@ -132,7 +132,7 @@ def test_what_is_said_to_fit_fits_and_no_more(path, spent):
     with pytest.raises(BudgetExceededError, match="Nothing was read") as refused:
         ledger.reserve(PrivacyCost("replace_one", mu=0.24))
     said = float(
-        re.search(r"A fit of epsilon = (\S+) at delta = 1e-06 would fit", str(refused.value))[1]
+        re.search(r"A release of epsilon = (\S+) at delta = 1e-06 would fit", str(refused.value))[1]
     )
     assert 0.99 * ledger.remaining_epsilon < said <= ledger.remaining_epsilon
     before = ledger.spent

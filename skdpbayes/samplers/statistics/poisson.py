@@ -146,6 +146,8 @@ class PoissonDensity(Density):
 
     def deviations_without_noise(self):
         """The deviations that coefficients would have without noise, as far as that is known."""
+        if self.unweighted is None:
+            return np.full(self.transform.shape[0], np.nan)
         deviations = []
         for each in (self.synthetic_design, self.unweighted):
             # Without privacy records count fully, and no mean is cut.
