@@ -19,10 +19,12 @@ README.md or the paper stands before a comment that names file, lines and cell a
 written from it after a measurement.
 
 ``--carry-over`` is for changes of messages and the like: what was measured with the code of a commit counts
-as of the present code if `benchmarks.fingerprint` has the same hashes with both. Times do not.
+as of the present code if `benchmarks.fingerprint` has the same hashes with both, and the script has the same
+code but for which warnings it leaves out: no warning is shown while it measures. Times do not.
 """
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -307,7 +309,7 @@ def carry_over(commit):
         record = load_record()
         for task in TASKS:
             before, after = (
-                [_code_at(path) for path in paths_of(task.modules, root) if path.exists()]
+                [_measuring_code_at(path) for path in paths_of(task.modules, root) if path.exists()]
                 for root in (old, ROOT)
             )
             if task.is_alone or before != after:
@@ -317,6 +319,28 @@ def carry_over(commit):
                     record[name] |= {"code": code_hash(task.modules), "measured with": commit}
     RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
     return True
+
+
+class _WithoutWarnings(ast.NodeTransformer):
+    """Leaves out which warnings are shown."""
+
+    names = frozenset({"warnings", "ConvergenceWarning", "ignore_fit_warnings"})
+    calls = frozenset({"warnings.filterwarnings", "warnings.simplefilter", "ignore_fit_warnings"})
+
+    def visit_Expr(self, node):
+        is_call = isinstance(node.value, ast.Call)
+        return None if is_call and ast.unparse(node.value.func) in self.calls else node
+
+    def visit_ImportFrom(self, node):
+        node.names = [alias for alias in node.names if alias.name not in self.names]
+        return node if node.names else None
+
+    visit_Import = visit_ImportFrom
+
+
+@cache
+def _measuring_code_at(path):
+    return code_of(ast.unparse(_WithoutWarnings().visit(ast.parse(path.read_text()))))
 
 
 def _hashes(root):

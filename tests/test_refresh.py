@@ -33,6 +33,19 @@ def commands(monkeypatch, texts, fails=False):
     monkeypatch.setattr(refresh.subprocess, "run", run)
 
 
+def test_which_warnings_a_script_leaves_out_is_no_part_of_what_it_measures(tmp_path):
+    texts = (
+        "import warnings\nfrom benchmarks.common import a\nwarnings.simplefilter('ignore')\na()",
+        "from benchmarks.common import a, ignore_fit_warnings\nignore_fit_warnings()\na()",
+        "from benchmarks.common import a, ignore_fit_warnings\nignore_fit_warnings()\na(2)",
+    )
+    paths = [tmp_path / f"{place}.py" for place in range(3)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    first, second, third = map(refresh._measuring_code_at, paths)
+    assert first == second != third
+
+
 def test_what_is_measured_is_current_until_the_code_changes(folder, monkeypatch):
     commands(monkeypatch, {"a.csv": "1", "b.csv": "2"})
     assert not refresh.is_current(TASK, refresh.load_record())
@@ -100,7 +113,7 @@ def test_files_are_carried_over_only_if_fits_are_the_same(folder, monkeypatch, i
     monkeypatch.setattr(refresh, "code_hash", lambda modules, root="new": f"{root == 'new'}")
     monkeypatch.setattr(
         refresh,
-        "_code_at",
+        "_measuring_code_at",
         lambda path: f"{path.is_relative_to(refresh.ROOT)}" * ("metropolis" in f"{path}"),
     )
     monkeypatch.setattr(
