@@ -109,8 +109,6 @@ _FEW_EFFECTIVE_SHARE = 0.1
 _ENOUGH_EFFECTIVE = 40.0
 # Factor by which privacy widens an interval, beyond which noise is most of its width.
 _WIDE = 2.0
-# What makes intervals narrower that are wide for noise.
-_MORE_ROWS = "More rows, a larger epsilon, or merging rare levels helps."
 # How many columns are named in a warning.
 _NAMED = 6
 # Largest eigenvalue of the second moment over its trace, beyond which all rows lie along one direction.
@@ -323,19 +321,22 @@ def _notes_on_widths(posterior, columns, hidden):
     widths = factors[:, : len(columns)].max(axis=0)
     rare = [j for j in hidden if columns[j].is_indicator]
     wide = [j for j in np.argsort(-widths) if widths[j] > _WIDE and j not in hidden]
-    notes = []
+    parts = []
     if rare:
-        notes.append(
-            f"noise hides how many rows have, or lack, {_listed([columns[j].name for j in rare])}: intervals "
-            f"are wide, and their medians pulled towards no effect. {_MORE_ROWS}"
-        )
+        named = _listed([columns[j].name for j in rare])
+        parts.append(f"noise hides how many rows have, or lack, {named}")
     if wide:
-        named = [f"{columns[j].name} (about {widths[j]:.1f} times)" for j in wide]
-        notes.append(
-            f"noise for privacy probably makes intervals over {_WIDE:g} times as wide as without it: "
-            f"{_listed(named)}. Noise is the same however few rows have a level. {_MORE_ROWS}"
+        what = "" if rare else "noise for privacy "
+        named = _listed([f"{columns[j].name} (about {widths[j]:.1f} times)" for j in wide])
+        parts.append(
+            f"{what}probably makes intervals over {_WIDE:g} times as wide as without it: {named}"
         )
-    return tuple(notes)
+    if not parts:
+        return ()
+    return (
+        f"{', and '.join(parts)}. Their intervals are wide, and medians pulled towards no effect: more "
+        "rows, a larger epsilon, or merging rare levels helps.",
+    )
 
 
 def _listed(names):

@@ -112,7 +112,7 @@ def test_scores_and_searches_are_charged_fold_by_fold(ledger, backend):
 def test_what_exceeds_the_budget_is_refused_in_workers(tmp_path):
     with PrivacyLedger(0.7, 1e-6, path=tmp_path / "tight") as ledger:
         _, outcomes = attempts(8)
-        with pytest.raises(BudgetExceededError, match=r"Spent so far: 0\.\d+. A fit of"):
+        with pytest.raises(BudgetExceededError, match=r"Spent so far: 0\.\d+. A release of"):
             cross_val_score(MODEL, X, y, n_jobs=2, error_score="raise")
     allowed = outcomes.count("allowed")
     assert outcomes.count("BudgetExceededError") == 8 - allowed
