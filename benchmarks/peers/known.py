@@ -177,6 +177,5 @@ NETWORKS = (
         "network",
         DPSGD,
         {"rate": 0.02, "epochs": 10, "learning_rate": 0.5, "clip": 1.0, "momentum": 0.9},
-        grid(epochs=[10, 30], learning_rate=[0.1, 0.5, 1.5], momentum=[0.9]),
     ),
 )

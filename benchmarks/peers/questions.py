@@ -176,29 +176,14 @@ def networks(asker, size, arguments):
         asker.tell("MNIST: no file given")
         return []
     X, y, X_test, y_test = load_digits(arguments.mnist, "patches")
-    name, cells, files = f"MNIST, {size.n_digits:,} rows", [], {}
-    seeds = range(1 if size.is_quick else min(size.n_seeds, 3))
-    for seed in (*seeds, TUNING_SEED):
+    name, cells = f"MNIST, {size.n_digits:,} rows", []
+    for seed in range(1 if size.is_quick else min(size.n_seeds, 3)):
         kept = np.random.default_rng(seed).permutation(len(X))[: size.n_digits]
         rows = {"X": X[kept], "y": y[kept], "X_test": X_test, "y_test": y_test}
-        if (
-            seed == TUNING_SEED
-        ):  # The last sixth is held out; the test rows are for the figures alone.
-            held_out = len(kept) // 6
-            rows = {
-                "X": X[kept[held_out:]],
-                "y": y[kept[held_out:]],
-                "X_test": X[kept[:held_out]],
-                "y_test": y[kept[:held_out]],
-            }
-        files[seed] = asker.save(f"digits{seed}", rows | {"norm": 1.0, "n_classes": 10})
-    epsilons = [epsilon for epsilon in size.epsilons if epsilon >= 1.0]
-    cells = [Cell(name, epsilon, seed, files[seed]) for epsilon in epsilons for seed in seeds]
-    tuning = [Cell(name, epsilon, TUNING_SEED, files[TUNING_SEED]) for epsilon in epsilons]
+        path = asker.save(f"digits{seed}", rows | {"norm": 1.0, "n_classes": 10})
+        cells += [Cell(name, epsilon, seed, path) for epsilon in size.epsilons if epsilon >= 1.0]
     peers = [peer._replace(options=peer.options | {"n_hidden": 128}) for peer in known.NETWORKS]
-    return measure(
-        asker, "networks", peers, cells, score_probabilities, tuning * size.is_tuned, "log loss"
-    )
+    return measure(asker, "networks", peers, cells, score_probabilities)
 
 
 # Name: (what runs it, its peers, the scores of its table).
