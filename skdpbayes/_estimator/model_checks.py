@@ -323,26 +323,23 @@ def _notes_on_widths(posterior, columns, hidden):
     wide = [j for j in np.argsort(-widths) if widths[j] > _WIDE and j not in hidden]
     parts = []
     if rare:
-        named = _listed([columns[j].name for j in rare])
-        parts.append(f"noise hides how many rows have, or lack, {named}")
+        named = _listed([columns[j].name for j in rare], 3)
+        parts.append(
+            f"noise hides how many rows have, or lack, {named}, which pulls medians towards no effect"
+        )
     if wide:
         what = "" if rare else "noise for privacy "
-        named = _listed([f"{columns[j].name} (about {widths[j]:.1f} times)" for j in wide])
-        parts.append(
-            f"{what}probably makes intervals over {_WIDE:g} times as wide as without it: {named}"
-        )
+        named = _listed([f"{columns[j].name} ({widths[j]:.1f} times)" for j in wide], 3)
+        parts.append(f"{what}probably makes intervals over {_WIDE:g} times as wide: {named}")
     if not parts:
         return ()
-    return (
-        f"{', and '.join(parts)}. Their intervals are wide, and medians pulled towards no effect: more "
-        "rows, a larger epsilon, or merging rare levels helps.",
-    )
+    return (f"{', and '.join(parts)}. More rows, a larger epsilon, or merging rare levels helps.",)
 
 
-def _listed(names):
-    """Names, some of them."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _listed(names, most=_NAMED):
+    """Names, so many at most."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _notes_on_counts(plan, released):

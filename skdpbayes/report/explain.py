@@ -591,7 +591,7 @@ def _check_sentences(estimator, model):
 
             notes = notes_of(estimator, raw=True)
     yield from (f"Warning: {text}" for text in warnings)
-    if not warnings:
+    if not (warnings or notes):
         yield (
             "No check of this fit failed."
             if isinstance(model, LinearPosterior)

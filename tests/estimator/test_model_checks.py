@@ -525,7 +525,7 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
 @pytest.mark.parametrize(
     "n, n_exposed, message",
     [
-        (40_000, 1_000, r"exposed \(about [234]\.\d times\). Their"),
+        (40_000, 1_000, r"exposed \([234]\.\d times\). More"),
         (2_000, 60, "but wide, because noise"),
     ],
 )
