@@ -10,7 +10,7 @@ that is hardly known, noise is most of it.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -44,7 +44,7 @@ from .dispersion import (
     tabulated,
     typical_exposure,
 )
-from .hmc import Density, Posterior, deviations_of_all_records
+from .hmc import Density, deviations_of_all_records
 from .normal import coordinates_of_numbers
 from .plan import N_ROWS
 from .population import CountPopulation, count_population, enough_rows, split
@@ -373,12 +373,9 @@ class PoissonLikelihood(Likelihood):
             blocks=blocks,
             start=self.start,
             law=self.laws.mean,
+            unweighted=self.unweighted,
+            design=self.design,
         )
-
-    def posterior(self):
-        """The posterior that all answers amount to, with rows that are not weighted."""
-        density = super().posterior().density
-        return Posterior(replace(density, unweighted=self.unweighted, design=self.design))
 
     def _table(self, noisy_sum):
         """The table of a noisy sum's clipped means, which is kept as long as laws are close."""

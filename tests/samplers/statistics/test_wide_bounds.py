@@ -69,7 +69,9 @@ def test_intervals_of_small_tables_hold_or_their_columns_are_named(kind):
             model = ESTIMATORS[kind].set_params(random_state=seed).fit(X, y)
         table = model.coef_table().iloc[:8]
         is_missed = ~((table["5%"] <= effects) & (effects <= table["95%"])).to_numpy()
-        is_named = [any(f" x{j}" in note for note in model.interval_notes()) for j in range(8)]
+        # Those of columns whose intervals are wide are another matter.
+        notes = [note for note in model.interval_notes() if "times as wide" not in note]
+        is_named = [any(f" x{j}" in note for note in notes) for j in range(8)]
         missed.append(is_missed[:2].mean())
         silent.append((is_missed & ~np.array(is_named))[:2].mean())
         others.append(np.mean(is_named[2:]))
