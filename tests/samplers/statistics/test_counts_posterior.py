@@ -356,6 +356,8 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     truth = 0.3 * rng.normal(size=length)
     given = PoissonLikelihood.__new__(PoissonLikelihood)
     fields = dict(
+        unweighted=None,
+        design=None,
         synthetic_design=population,
         n_records=n,
         transform=np.eye(length),
