@@ -1,12 +1,8 @@
-"""Categories of what a fit says of itself, beside those of privacy."""
+"""Warnings in which a fit speaks of itself, as errors."""
 
 import warnings
 
-from sklearn.exceptions import ConvergenceWarning
-
-from skdpbayes.exceptions import DataScalingWarning, PosteriorWarning
-
-FIT_WARNINGS = (ConvergenceWarning, DataScalingWarning, PosteriorWarning)
+from benchmarks.common import FIT_WARNINGS
 
 
 def refuse_fit_warnings():
