@@ -353,7 +353,12 @@ class _StandIn(BaseEstimator):
             raise
         self.known.append(result.output is not None)
         known = (output for output in (result.output, result.part) if output is not None)
-        return next(known, np.zeros((_num_samples(X), 0)))
+        output = next(known, np.zeros((_num_samples(X), 0)))
+        self.names = [str(name) for name in getattr(output, "columns", range(output.shape[1]))]
+        return output
+
+    def get_feature_names_out(self, input_features=None):
+        return self.names
 
     @available_if(_has_transform)
     def transform(self, X):

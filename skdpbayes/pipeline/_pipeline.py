@@ -537,12 +537,15 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     def _checked_tree(self):
         """The `StepTree` of the pipeline, once its parameters are known to be right."""
         self._validate_params()
-        if not all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps):
+        are_pairs = all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps)
+        if not (self.steps and are_pairs):
             raise TypeError(
-                "steps must be a list of (name, estimator), such as [('scale', DPQuantileScaler()), ...]: "
-                "make_private_pipeline(DPQuantileScaler(), ...) finds names by itself."
+                "steps must not be empty, but a list of (name, estimator), such as [('scale', "
+                "DPQuantileScaler()), ...]: make_private_pipeline(DPQuantileScaler(), ...) finds names."
             )
-        for _, step in self.steps:  # Before scikit-learn says that a sampler does not transform.
+        for name, step in self.steps:  # Before scikit-learn says that a sampler does not transform.
+            if isinstance(step, type):
+                raise TypeError(f"step {name!r} is a class: pass an instance, {step.__name__}().")
             refuse_tools(step)
         self._validate_steps()
         try:

@@ -251,11 +251,11 @@ def test_noisy_sums_cost_and_are_noised_as_they_were_to_the_last_digits(case):
     )
     plan = estimator.privacy_plan(*case["sizes"])
     expected = dict(case["result"])
-    # Powers and roots of another library of mathematics may differ in their last bit.
-    assert plan.cost.mu == pytest.approx(expected.pop("mu"), rel=1e-14)
+    # Powers and roots of another library of mathematics may differ in their last bits.
+    assert plan.cost.mu == pytest.approx(expected.pop("mu"), rel=1e-13)
     for name, value in expected.items():
         found, wanted = flat(getattr(plan, name)), flat(value)
-        assert found == pytest.approx(wanted, rel=1e-14, nan_ok=True), name
+        assert found == pytest.approx(wanted, rel=1e-13, nan_ok=True), name
 
 
 @cases([case for case in PLANS if "error" in case])

@@ -566,7 +566,13 @@ ERRORS = {
     ),
     "a label twice": (changed(categories={**CATEGORIES, "sex": ["f", "f"]}), "each once"),
     "a missing label": (changed(categories={**CATEGORIES, "sex": ["f", None]}), "leave out None"),
-    "labels of another type": (changed(categories={**CATEGORIES, "sex": [1, 2]}), "match no cell"),
+    "labels of another type": (
+        of_table(
+            FRAME.astype({"sex": "string"}),
+            **{**OPTIONS, "categories": {**CATEGORIES, "sex": [1, 2]}},
+        ),
+        "match no cell",
+    ),
     "a group called overall": (
         lambda: dp_describe({"g": ["overall"]}, categories={"g": ["overall"]}, by="g", epsilon=1.0),
         "rename them",

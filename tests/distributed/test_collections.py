@@ -170,7 +170,7 @@ def test_sparse_rows(table):
 
 def frame_of(X, y):
     """Return a data frame with gaps and a text column."""
-    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame = pd.DataFrame(X.copy(), columns=list("abcd"))
     frame.loc[::7, "b"] = np.nan
     return frame.assign(colour=np.where(X[:, 0] > 0, "red", "blue"), label=y)
 
