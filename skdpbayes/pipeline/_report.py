@@ -119,6 +119,8 @@ def account_of_ordinary(pipeline: Any) -> Account:
         rows=rows,
         proof="Proposition 2",
         may_have_changed=True,
+        # Whose plans are read now, so that what it costs is what these cost.
+        fits=tuple(leaf.estimator for leaf in private if not leaf.estimator.plan_.cost.is_zero),
     )
     return with_seeds(account, pipeline)
 

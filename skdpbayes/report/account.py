@@ -35,9 +35,9 @@ class Step(NamedTuple):
     name : str
     kind : str
         Its class, or the name of what was charged.
-    role : {"charged", "within", "free", "vouched", "unproven"}
-        Whether it is paid for, is paid for by the search that chose it, is known to learn nothing, learns
-        nothing in the user's word, or may learn without noise.
+    role : {"charged", "within", "part", "free", "vouched", "unproven"}
+        Whether it is paid for, is paid for by the search that chose it or by another release, is known to
+        learn nothing, learns nothing in the user's word, or may learn without noise.
     epsilon : float or None
         Of the step alone, at the report's delta.
     cost : PrivacyCost or None
@@ -96,6 +96,10 @@ class Account(NamedTuple):
         The propositions by which the costs add up.
     may_have_changed : bool, default=False
         Whether steps of other packages are told by parameters that may have been set after the fit.
+    label : str, default=""
+        The formula of a fit, as ledgers call it; it is public.
+    fits : tuple, default=()
+        Objects whose releases the cost pays for, and that are what they were then; () is the object itself.
     """
 
     of: str
@@ -112,6 +116,8 @@ class Account(NamedTuple):
     seeds: bool | None = None
     proof: str = ""
     may_have_changed: bool = False
+    label: str = ""
+    fits: tuple = ()
 
     @property
     def relation(self) -> str:
@@ -132,9 +138,9 @@ class Account(NamedTuple):
 def account_of(obj: Any) -> Account:
     """The account of an object; raises an error that says what has none."""
     refuse_changed(obj)
-    if hasattr(obj, "_privacy_account"):
-        return obj._privacy_account()
-    return _account(obj)
+    account = obj._privacy_account() if hasattr(obj, "_privacy_account") else _account(obj)
+    label = getattr(getattr(obj, "best_estimator_", obj), "_ledger_label", None) or ""
+    return account._replace(label=label, fits=account.fits or (obj,))
 
 
 @singledispatch
@@ -336,7 +342,7 @@ def shares(account: Account) -> list[float | None]:
     delta = account.budget.delta
     parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
     total = math.fsum(parts) or 1.0
-    hidden = [step.role == "within" for step in account.steps]
+    hidden = [step.role in ("within", "part") for step in account.steps]
     if not math.isfinite(total):
         return [None if part or no else 0.0 for part, no in zip(parts, hidden, strict=True)]
     return [None if no else part / total for part, no in zip(parts, hidden, strict=True)]

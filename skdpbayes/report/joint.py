@@ -43,8 +43,12 @@ def joint_record(
         )
     charges = None if ledger is None else account_of(ledger)
     others = [] if charges is None else list(charges.steps)
-    are_charged = [ledger is None or _take(others, account) for account in accounts]
-    account = _joint(accounts, are_charged, charges, others)
+    payers = [_payer(place, accounts) for place in range(len(accounts))]
+    are_charged = [
+        ledger is None or payer is not None or _take(others, account)
+        for account, payer in zip(accounts, payers, strict=True)
+    ]
+    account = _joint(accounts, payers, are_charged, charges, others)
     charged = None
     if ledger is not None:
         charged = Charged.of(account, ledger)._replace(has_it=all(are_charged))
@@ -58,6 +62,19 @@ def joint_record(
     verdicts = [report["summary"]["verdict"] for report in (record, *reports)]
     record["summary"]["verdict"] = max(verdicts, key=_VERDICTS.index)
     return {**record, "assumptions": list(assumptions.values()), "reports": list(reports)}
+
+
+def _payer(place, accounts):
+    """The place of another release whose cost pays for all fits of this one, None if there is none.
+
+    Equal costs prove nothing: it is the same object, or one that a pipeline or a search holds as it was.
+    """
+    fits = set(map(id, accounts[place].fits))
+    for other, account in enumerate(accounts):
+        held = set(map(id, account.fits))
+        if other != place and fits <= held and (fits < held or other < place):
+            return other
+    return None
 
 
 def _take(charges, account):
@@ -86,12 +103,13 @@ def _is_of(charge, kind, cost):
     return charge.kind.partition(" by ")[0].lower() == kind.lower() and charge.cost == cost
 
 
-def _joint(accounts, are_charged, charges, others):
+def _joint(accounts, payers, are_charged, charges, others):
     """The account of releases, and of the steps that are other charges of their ledger."""
     nothing = () if charges is None else (PrivacyCost(charges.relation),)
-    cost = composed((*(part.cost for part in (*accounts, *others)), *nothing))
+    paid = [account for account, payer in zip(accounts, payers, strict=True) if payer is None]
+    cost = composed((*(part.cost for part in (*paid, *others)), *nothing))
     if charges is None:
-        deltas = [account.budget.delta for account in accounts]
+        deltas = [account.budget.delta for account in paid]
         # Failures add up to what no smaller delta covers.
         delta = sum(deltas) if cost.failure_probability >= max(deltas) > 0 else max(deltas)
         budget = Budget(float("inf"), delta, cost.neighboring_relation)
@@ -111,12 +129,12 @@ def _joint(accounts, are_charged, charges, others):
         "releases",
         cost,
         budget,
-        tuple(release for account in accounts for release in account.releases)
+        tuple(release for account in paid for release in account.releases)
         + tuple({"estimator": one.kind, "epsilon": finite(one.epsilon)} for one in others),
         tuple(dict.fromkeys(text for account in accounts for text in account.unprotected)),
         (*warnings, *(charges.warnings if others else ())),
         name=f"{len(accounts)} release{'s' * (len(accounts) > 1)}{more}",
-        steps=(*map(_release, accounts, are_charged, repeat(budget.delta)), *others),
+        steps=(*map(_release, accounts, payers, are_charged, repeat(budget.delta)), *others),
         rows=rows,
         counts=counts,
         max_rows=max_rows,
@@ -126,19 +144,18 @@ def _joint(accounts, are_charged, charges, others):
     )
 
 
-def _release(account, is_charged, delta):
+def _release(account, payer, is_charged, delta):
     """A release as a step, with the budget that it had."""
     ceiling = "no ceiling"
     if account.budget.is_private:
         ceiling = f"epsilon = {account.budget.epsilon:g} at delta = {account.budget.delta:g}"
-    return Step(
-        account.name,
-        account.name,
-        "charged",
-        account.cost.epsilon(delta),
-        account.cost,
-        columns=account.steps[0].columns if account.steps else None,
-        rows=account.rows,
-        note=f"budget: {ceiling}"
-        + ("" if is_charged else "; the ledger has no charge of this cost"),
+    note = f"budget: {ceiling}" + ("" if is_charged else "; the ledger has no charge of this cost")
+    columns = account.steps[0].columns if account.steps else None
+    step = Step(
+        account.label or account.name, account.name, "charged", columns=columns, rows=account.rows
     )
+    if payer is not None:
+        return step._replace(
+            role="part", note=f"paid for by release {payer + 1}, which is or holds this fit"
+        )
+    return step._replace(epsilon=account.cost.epsilon(delta), cost=account.cost, note=note)

@@ -84,7 +84,7 @@ def _summary(account, charged, warnings):
     relation, delta, epsilon = account.relation, account.budget.delta, account.epsilon
     return {
         "of": account.of,
-        "name": account.name or account.of,
+        "name": ": ".join(filter(None, [account.name or account.of, account.label])),
         "stage": _STAGES.get(account.of, "released"),
         "verdict": _verdict(account, warnings),
         "protected": {
