@@ -170,14 +170,15 @@ def privacy_report(
         For a ledger, the report covers everything charged so far. In a pipeline of scikit-learn, steps that
         may learn from the rows without noise are named, and are not covered. For a list of what was released
         about the same rows, it has the total, and a section for each; with ``ledger``, also its other
-        charges. Without a ledger, the total is at the largest delta, or at the sum of all if failures of
-        thresholds need it.
+        charges. A fit counts once if another release of the list is or holds the same object. Without a
+        ledger, the total is at the largest delta, or at the sum of all if failures of thresholds need it.
     audit : AuditResult, default=None
         Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
         table that is no secret.
     ledger : PrivacyLedger, default=None
         The ledger that ``obj`` was charged to. The report then says what is left of its budget, and whether
-        it has a charge of this cost.
+        it was charged. Fits know their charges; of a description or a score there may only be one of its
+        cost, and the report says so.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache, singledispatch
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from sklearn.exceptions import NotFittedError
@@ -100,6 +101,8 @@ class Account(NamedTuple):
         The formula of a fit, as ledgers call it; it is public.
     fits : tuple, default=()
         Objects whose releases the cost pays for, and that are what they were then; () is the object itself.
+    charges : tuple, default=()
+        For each fit that was charged by itself what it keeps of its charges, None if it keeps nothing.
     """
 
     of: str
@@ -118,6 +121,7 @@ class Account(NamedTuple):
     may_have_changed: bool = False
     label: str = ""
     fits: tuple = ()
+    charges: tuple = ()
 
     @property
     def relation(self) -> str:
@@ -134,13 +138,22 @@ class Account(NamedTuple):
         """The epsilon of everything together, at the report's delta."""
         return self.cost.epsilon(self.budget.delta)
 
+    def numbers_in(self, ledger: PrivacyLedger) -> list[int] | None:
+        """The numbers of its charges in a ledger, [] if not all of it was charged; None if it cannot know."""
+        if None in self.charges:
+            return None
+        name = ledger._book.ledger
+        numbers = [[number for book, number in made if book == name] for made in self.charges]
+        return list(chain(*numbers)) if all(numbers) else []
+
 
 def account_of(obj: Any) -> Account:
     """The account of an object; raises an error that says what has none."""
     refuse_changed(obj)
     account = obj._privacy_account() if hasattr(obj, "_privacy_account") else _account(obj)
     label = getattr(getattr(obj, "best_estimator_", obj), "_ledger_label", None) or ""
-    return account._replace(label=label, fits=account.fits or (obj,))
+    charges = account.charges or (getattr(obj, "_charges_of_fit", None),)
+    return account._replace(label=label, fits=account.fits or (obj,), charges=charges)
 
 
 @singledispatch
@@ -395,6 +408,8 @@ class Charged(NamedTuple):
     releases : int
     has_it : bool or None
         Whether it has a charge of the report's cost; None if the report is of the ledger.
+    is_its : bool
+        Whether that is known to be the report's own charge, and no other of this cost.
     """
 
     budget: Budget
@@ -402,16 +417,21 @@ class Charged(NamedTuple):
     left: float
     releases: int
     has_it: bool | None
+    is_its: bool
 
     @classmethod
     def of(cls, account, ledger) -> Self:
         """Look into a ledger."""
         records, spent, budget = ledger.records(), ledger.spent, ledger.budget
-        has_it = None
+        has_it, is_its = None, False
         if account.of != "ledger":
-            has_it = any(row["cost"] == account.cost for row in records)
+            numbers = account.numbers_in(ledger)
+            is_its = bool(numbers)
+            # Of a fit that knows its charges, only one by hand may be another.
+            alike = [row for row in records if row["cost"] == account.cost]
+            has_it = is_its or any(numbers is None or row["estimator"] is None for row in alike)
         epsilon_left = largest_epsilon(budget, spent)
-        return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it)
+        return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it, is_its)
 
     @property
     def warnings(self):

@@ -42,16 +42,17 @@ def joint_record(
             "as in privacy_report([...], ledger=ledger)."
         )
     charges = None if ledger is None else account_of(ledger)
-    others = [] if charges is None else list(charges.steps)
+    others = {} if charges is None else dict(enumerate(charges.steps, 1))
     payers = [_payer(place, accounts) for place in range(len(accounts))]
     are_charged = [
-        ledger is None or payer is not None or _take(others, account)
+        ledger is None or payer is not None or _take(others, account, ledger)
         for account, payer in zip(accounts, payers, strict=True)
     ]
-    account = _joint(accounts, payers, are_charged, charges, others)
+    account = _joint(accounts, payers, are_charged, charges, list(others.values()))
     charged = None
     if ledger is not None:
-        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged))
+        known = [account.numbers_in(ledger) for account in accounts]
+        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged), is_its=all(known))
     record = record_of(account, charged)
     assumptions = {(one["id"], one["statement"]): one for one in record["assumptions"]}
     for one in (one for report in reports for one in report["assumptions"]):
@@ -77,23 +78,29 @@ def _payer(place, accounts):
     return None
 
 
-def _take(charges, account):
-    """Whether there are charges of an account's class and cost, or of each step's, which are then taken out.
+def _take(charges, account, ledger):
+    """Whether a ledger has an account's charges, which are then taken out of {number: charge}.
 
-    What is not taken counts twice, so that a release that was made outside of the ledger takes none of
-    another class. Of two that are alike the ledger cannot tell which it has.
+    What is not taken counts twice. A fit knows the numbers of its charges. Of what does not, such as a score,
+    they are of its class and cost, or of each step's; of two that are alike nobody can tell which it is.
     """
+    if (numbers := account.numbers_in(ledger)) is not None:
+        are_there = bool(numbers) and charges.keys() >= set(numbers)
+        for number in numbers if are_there else ():
+            del charges[number]
+        return are_there
     steps = [(step.kind, step.cost) for step in account.steps if step.role == "charged"]
     for wanted in ([(account.name, account.cost)], steps):
-        left = list(charges)
+        left = dict(charges)
         for kind, cost in wanted:
-            place = next((k for k, one in enumerate(left) if _is_of(one, kind, cost)), None)
+            place = next((k for k, one in left.items() if _is_of(one, kind, cost)), None)
             if place is None:
                 break
             del left[place]
         else:
             if wanted:
-                charges[:] = left
+                charges.clear()
+                charges.update(left)
                 return True
     return False
 

@@ -13,6 +13,7 @@ from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes.audit import audit_scores
 from skdpbayes.descriptive import dp_describe
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger, PrivacyReport, privacy_report
 
@@ -190,6 +191,61 @@ def test_a_search_and_its_best_model_count_once_until_it_is_refitted(steps):
     assert spent([best, search]) == spent([search, best]) > spent([search])
     (more,) = set(privacy_report(search)["details"]["warnings"]) - set(warnings)
     assert "best_estimator_ was fitted again" in more
+
+
+def status_of_charge(release, ledger):
+    assumptions = privacy_report(release, ledger=ledger)["assumptions"]
+    (status,) = [one["status"] for one in assumptions if one["id"] == "charged"]
+    return status
+
+
+def test_a_release_outside_of_the_ledger_takes_no_charge_of_its_cost():
+    outside = labels()
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        inside = labels()
+    total = (inside.privacy_cost_ + outside.privacy_cost_).epsilon(DELTA)
+    assert spent([inside], ledger) == ledger.spent_epsilon
+    assert spent([outside], ledger) == spent([outside, inside], ledger) == pytest.approx(total)
+    for releases in (lambda one: one, lambda one: [one]):
+        assert status_of_charge(releases(inside), ledger) == "checked"
+        assert status_of_charge(releases(outside), ledger) == "failed"
+    ledger.reserve(outside.privacy_cost_)  # By hand, for whatever it was.
+    assert status_of_charge(outside, ledger) == "to_sign"
+
+
+def test_a_fit_that_failed_leaves_its_charge_to_no_earlier_one(monkeypatch):
+    model = labels()
+    sampler = type(model.plan_.sampler)
+    with PrivacyLedger(3.0, DELTA) as ledger, monkeypatch.context() as patch:
+        patch.setattr(sampler, "run", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError), pytest.warns(UserWarning, match="is spent"):
+            model.fit(TABLE, LABELS)
+    assert ledger.records()[0]["cost"] == model.privacy_cost_
+    assert status_of_charge(model, ledger) == status_of_charge([model], ledger) == "failed"
+    assert spent([model], ledger) > ledger.spent_epsilon
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fits_that_were_saved_know_their_charges_in_each_ledger(tmp_path):
+    path = tmp_path / "ledger"
+    with PrivacyLedger(9.0, DELTA) as memory, PrivacyLedger(9.0, DELTA, path=path):
+        labels(data_norm="auto")
+        model, scaler = labels(data_norm="auto"), DPQuantileScaler(delta=DELTA).fit(TABLE)
+        pipeline = make_pipeline(
+            DPQuantileScaler(delta=DELTA), DPBayesianRidge((-1, 1), delta=DELTA)
+        )
+        pipeline.fit(TABLE, TABLE["bmi"])
+        private = make_private_pipeline(DPQuantileScaler(), DPBayesianRidge((-1, 1)), delta=DELTA)
+        private.fit(TABLE, TABLE["bmi"])
+        bounds = {"age": (-1, 1), "bmi": (-1, 1)}
+        description = dp_describe(TABLE, bounds=bounds, epsilon=0.3, delta=DELTA)
+    saved = pickle.loads(pickle.dumps([model, scaler, pipeline, private]))
+    for ledger in (memory, PrivacyLedger.open(path)):
+        assert [status_of_charge(one, ledger) for one in saved] == ["checked"] * 4
+        assert status_of_charge(saved, ledger) == "checked"
+        assert len(privacy_report(saved, ledger=ledger)["steps"]) == 4 + 2
+        assert spent(saved, ledger) == ledger.spent_epsilon
+        assert status_of_charge(description, ledger) == "to_sign"
 
 
 def test_formulas_name_their_releases():
