@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 
 from ..privacy.budget import Budget, largest_epsilon, round_down_epsilon
 from ..privacy.conversions import TooSmallBudget, gaussian_mu
-from ..privacy.cost import PrivacyCost
+from ..privacy.cost import PrivacyCost, composed
 from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..privacy.losses import PERSON_RELATIONS
 from ..privacy.planned_release import PlannedRelease, StepDisclosure, refuse_changed
@@ -138,13 +138,19 @@ class Account(NamedTuple):
         """The epsilon of everything together, at the report's delta."""
         return self.cost.epsilon(self.budget.delta)
 
-    def numbers_in(self, ledger: PrivacyLedger) -> list[int] | None:
-        """The numbers of its charges in a ledger, [] if not all of it was charged; None if it cannot know."""
-        if None in self.charges:
-            return None
+    @property
+    def knows_charges(self) -> bool:
+        """Whether every fit keeps its charges."""
+        return bool(self.charges) and None not in self.charges
+
+    def numbers_in(self, ledger: PrivacyLedger, costs: dict[int, PrivacyCost]) -> list[int]:
+        """The numbers of its charges in a ledger of such {number: cost}, [] if not all of it was charged."""
         name = ledger._book.ledger
-        numbers = [[number for book, number in made if book == name] for made in self.charges]
-        return list(chain(*numbers)) if all(numbers) else []
+        made = [[number for book, number in each if book == name] for each in self.charges]
+        numbers = list(chain(*made))
+        if not (all(made) and numbers and costs.keys() >= set(numbers)):
+            return []
+        return numbers if composed([costs[number] for number in numbers]) == self.cost else []
 
 
 def account_of(obj: Any) -> Account:
@@ -425,11 +431,12 @@ class Charged(NamedTuple):
         records, spent, budget = ledger.records(), ledger.spent, ledger.budget
         has_it, is_its = None, False
         if account.of != "ledger":
-            numbers = account.numbers_in(ledger)
-            is_its = bool(numbers)
-            # Of a fit that knows its charges, only one by hand may be another.
+            costs = dict(enumerate((row["cost"] for row in records), 1))
+            knows = account.knows_charges
+            is_its = knows and bool(account.numbers_in(ledger, costs))
+            # If a fit knows of none, it may have been charged by hand.
             alike = [row for row in records if row["cost"] == account.cost]
-            has_it = is_its or any(numbers is None or row["estimator"] is None for row in alike)
+            has_it = is_its or any(row["estimator"] is None or not knows for row in alike)
         epsilon_left = largest_epsilon(budget, spent)
         return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it, is_its)
 

@@ -51,8 +51,12 @@ def joint_record(
     account = _joint(accounts, payers, are_charged, charges, list(others.values()))
     charged = None
     if ledger is not None:
-        known = [account.numbers_in(ledger) for account in accounts]
-        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged), is_its=all(known))
+        knows = all(
+            account.knows_charges
+            for account, payer in zip(accounts, payers, strict=True)
+            if payer is None
+        )
+        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged), is_its=knows)
     record = record_of(account, charged)
     assumptions = {(one["id"], one["statement"]): one for one in record["assumptions"]}
     for one in (one for report in reports for one in report["assumptions"]):
@@ -84,11 +88,12 @@ def _take(charges, account, ledger):
     What is not taken counts twice. A fit knows the numbers of its charges. Of what does not, such as a score,
     they are of its class and cost, or of each step's; of two that are alike nobody can tell which it is.
     """
-    if (numbers := account.numbers_in(ledger)) is not None:
-        are_there = bool(numbers) and charges.keys() >= set(numbers)
-        for number in numbers if are_there else ():
+    if account.knows_charges:
+        costs = {number: charge.cost for number, charge in charges.items()}
+        numbers = account.numbers_in(ledger, costs)
+        for number in numbers:
             del charges[number]
-        return are_there
+        return bool(numbers)
     steps = [(step.kind, step.cost) for step in account.steps if step.role == "charged"]
     for wanted in ([(account.name, account.cost)], steps):
         left = dict(charges)

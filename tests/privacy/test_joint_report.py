@@ -158,6 +158,7 @@ def test_the_same_fit_twice_counts_once():
     assert report["summary"]["spent"]["epsilon"] == ledger.spent_epsilon
     assert [step["share"] for step in report["steps"]] == [0.5, 0.5, None]
     assert "paid for by release 1" in report["steps"][2]["note"]
+    assert status_of_charge([model, other, model], ledger) == "checked"
     assert "paid for, counted once" in report.to_markdown() and report.to_html()
 
 
@@ -209,6 +210,9 @@ def test_a_release_outside_of_the_ledger_takes_no_charge_of_its_cost():
     for releases in (lambda one: one, lambda one: [one]):
         assert status_of_charge(releases(inside), ledger) == "checked"
         assert status_of_charge(releases(outside), ledger) == "failed"
+    other = labels(0.2)  # As of a ledger whose older copy was put in its place.
+    other._charges_of_fit = inside._charges_of_fit
+    assert status_of_charge(other, ledger) == status_of_charge([other], ledger) == "failed"
     ledger.reserve(outside.privacy_cost_)  # By hand, for whatever it was.
     assert status_of_charge(outside, ledger) == "to_sign"
 
