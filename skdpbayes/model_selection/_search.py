@@ -115,7 +115,7 @@ class BestEstimatorMixin:
         (score, _), self.best_params_, self.best_estimator_ = best
         # Every fit makes such a record anew, which tells a later fit of the same object apart.
         step = budgeted_step(self.best_estimator_)
-        self._paid_fit = step, step._parameters_of_fit
+        self._paid_fit = step, getattr(step, "_parameters_of_fit", None)
         self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
         self.cv_results_ = {
             "params": [self.best_params_],
@@ -135,9 +135,9 @@ class BestEstimatorMixin:
             account = with_seeds(account, best)
         account = account._replace(unprotected=unprotected_by([best]))
         step, record = vars(self).get("_paid_fit", (None, None))
-        if step is not None and vars(step).get("_parameters_of_fit") is record:
+        if record is not None and step._parameters_of_fit is record:
             account = account._replace(fits=(self, step))
-        elif step is not None:
+        elif record is not None:
             warning = "best_estimator_ was fitted again, which the search has not paid for."
             account = account._replace(warnings=(*account.warnings, warning))
         tree = step_tree(best)
