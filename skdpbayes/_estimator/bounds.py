@@ -152,7 +152,7 @@ def charge_and_release_bounds(estimator, plan, table, model):
     try:
         learns = estimator._bounds_to_learn()
         norm, responses = _draw_bounds(plan, table, learns.norm_safety_factor, generator)
-        with authorizations([(estimator, plan.cost)]):
+        with authorizations([(estimator, plan.cost, None, reservations.charges)]):
             yield _at_bounds(estimator, learns, plan, model, norm, responses)
     except BaseException:
         reservations.close("failed")

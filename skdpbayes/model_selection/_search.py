@@ -113,6 +113,9 @@ class BestEstimatorMixin:
     def _keep(self, best, scorer):
         """Keep what is released of the best ((score, tie-breaker), parameters, fitted estimator)."""
         (score, _), self.best_params_, self.best_estimator_ = best
+        # Every fit makes such a record anew, which tells a later fit of the same object apart.
+        step = budgeted_step(self.best_estimator_)
+        self._paid_fit = step, getattr(step, "_parameters_of_fit", None)
         self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
         self.cv_results_ = {
             "params": [self.best_params_],
@@ -131,6 +134,12 @@ class BestEstimatorMixin:
         if not account.seeds:
             account = with_seeds(account, best)
         account = account._replace(unprotected=unprotected_by([best]))
+        step, record = vars(self).get("_paid_fit", (None, None))
+        if record is not None and step._parameters_of_fit is record:
+            account = account._replace(fits=(self, step))
+        elif record is not None:
+            warning = "best_estimator_ was fitted again, which the search has not paid for."
+            account = account._replace(warnings=(*account.warnings, warning))
         tree = step_tree(best)
         if tree.kind != "pipeline":
             return account

@@ -104,6 +104,8 @@ def account_of_ordinary(pipeline: Any) -> Account:
         # Each step had a ceiling, and the whole had none.
         asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)
     rows = getattr(plans[private[0].path], "n_samples", None)
+    # Their plans are read now, so that what this costs is what they cost.
+    fits = tuple(leaf.estimator for leaf in private if not leaf.estimator.plan_.cost.is_zero)
     account = account._replace(
         cost=composed(tuple(costs.values())),
         budget=asked,
@@ -119,6 +121,8 @@ def account_of_ordinary(pipeline: Any) -> Account:
         rows=rows,
         proof="Proposition 2",
         may_have_changed=True,
+        fits=fits,
+        charges=tuple(getattr(fit, "_charges_of_fit", None) for fit in fits),
     )
     return with_seeds(account, pipeline)
 

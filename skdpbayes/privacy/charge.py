@@ -34,6 +34,7 @@ from .deferred_warnings import AUTHORIZATION, defer_warnings, is_prepaid, warn
 from .ledger import PrivacyLedger, _active
 from .ledger_file import Charge
 from .ledger_processes import announced_by_ancestors, descends_from, out_of_reach, this_process
+from .planned_release import CHARGES_OF_RUN
 from .unsafe_callers import check_callers
 
 # Whether what runs here runs before its plan has been charged.
@@ -43,10 +44,14 @@ _beside: ContextVar[list | None] = ContextVar("beside", default=None)
 
 
 class Reservations:
-    """The reservations of one run with all active ledgers."""
+    """The reservations of one run with all active ledgers.
+
+    A fit keeps their ``charges``, each (ledger, number), by which a report knows them in their ledgers.
+    """
 
     def __init__(self, made=()):
         self._made = made
+        self.charges = tuple((book.ledger, number) for book, number in made) if made else ()
 
     def close(self, status):
         """Record how the run ended. The reservation is spent even if this cannot be recorded."""
@@ -74,7 +79,12 @@ def charge(plan, estimator=None):
         Close them when the run has ended.
     """
     check_ceiling(plan)
-    if (authorization := consume_authorization(estimator)) is not None:
+    authorization = consume_authorization(estimator)
+    if isinstance(
+        estimator, BaseEstimator
+    ):  # Until `set_privacy_attributes` keeps them with the plan.
+        setattr(estimator, CHARGES_OF_RUN, () if authorization is None else authorization.charges)
+    if authorization is not None:
         authorization.check_covers(plan)
         return Reservations()
     if plan.cost.is_zero:
@@ -109,7 +119,10 @@ def charge(plan, estimator=None):
         raise
     if (costs := _beside.get()) is not None:
         costs.append(plan.cost)
-    return Reservations(made)
+    reservations = Reservations(made)
+    if isinstance(estimator, BaseEstimator):
+        setattr(estimator, CHARGES_OF_RUN, reservations.charges)
+    return reservations
 
 
 def check_seeds_are_allowed():
@@ -157,12 +170,15 @@ class Authorization(NamedTuple):
         There until the authorization is taken or expires.
     rows : object, default=None
         Which rows of its table the release may read, as for `read_table`; None is all.
+    charges : tuple, default=()
+        What ledgers were charged for this release alone, as of `Reservations`.
     """
 
     cost: PrivacyCost
     issuer: tuple[int, str]
     file: Path
     rows: Any = None
+    charges: tuple = ()
 
     @property
     def is_good(self) -> bool:
@@ -196,7 +212,7 @@ class Authorization(NamedTuple):
 def authorizations(costs: Iterable[tuple[Any, ...]]):
     """Give authorizations to objects; they expire in the end, and so do all copies, here and elsewhere.
 
-    ``costs`` has an object and its cost for each, and may have the rows that it may read.
+    ``costs`` has an object and its cost for each, and may have other fields of its `Authorization`.
     """
     folder = Path(tempfile.mkdtemp(prefix="skdpbayes-authorizations-"))
     holders = []

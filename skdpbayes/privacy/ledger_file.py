@@ -84,6 +84,7 @@ class LedgerMemory:
 
     def __init__(self, budget):
         self.budget = budget
+        self.ledger = uuid.uuid4().hex
         self._spent = PrivacyCost(budget.neighboring_relation)
         self._charges = []
         self._lock = threading.Lock()
@@ -113,12 +114,12 @@ class LedgerMemory:
                 return None
             self._spent = total
             self._charges.append(charge._replace(time=now(), total_epsilon=epsilon))
-            return len(self._charges) - 1
+            return len(self._charges)
 
     def close(self, number, status):
         """Note how a run has ended, which gives nothing back."""
         with self._lock:
-            self._charges[number] = self._charges[number]._replace(status=status)
+            self._charges[number - 1] = self._charges[number - 1]._replace(status=status)
 
 
 FORMAT = 2

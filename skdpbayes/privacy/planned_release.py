@@ -23,6 +23,8 @@ from .losses import PERSON_RELATIONS, between_rows
 
 # What the norm to which rows are clipped is called.
 LONGEST_ROW = "longest row"
+# The attribute that holds the charges of a run which has not yet set the attributes of its plan.
+CHARGES_OF_RUN = "_charges_of_run"
 
 
 class Disclosure(NamedTuple):
@@ -324,3 +326,4 @@ def set_privacy_attributes(estimator: Any, plan: PlannedRelease) -> None:
     estimator.spent_epsilon_ = plan.epsilon
     estimator.spent_delta_ = plan.delta
     estimator._parameters_of_fit = parameter_fingerprint(estimator)
+    estimator._charges_of_fit = vars(estimator).pop(CHARGES_OF_RUN, None)

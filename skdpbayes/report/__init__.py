@@ -7,13 +7,14 @@ registry of deployments, and ``report["details"]`` numbers and versions.
 
 import hashlib
 import json
+from contextlib import suppress
 from typing import Any, Self
 
 from ..privacy.ledger import PrivacyLedger
 from .account import Charged, account_of
 from .explain import Explanation, explain, model_behind, sentences_of
 from .joint import joint_record
-from .render import Markdown, Page, document
+from .render import Markdown, Page, document, printed
 from .wording import SCHEMA, VERSION, record_of
 
 __all__ = ["Explanation", "PrivacyReport", "explain", "privacy_report"]
@@ -27,10 +28,12 @@ def __dir__():
 
 
 _PARTS = {"summary": dict, "steps": list, "assumptions": list, "deployment": dict, "details": dict}
+# Errors that a report raises which lacks a part.
+_DAMAGE_ERRORS = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 
 
 class PrivacyReport(dict):
-    """A privacy report: a dict with forms to read and sign.
+    """A privacy report: a dict with forms to read and sign. Printed, it has a few lines; notebooks show all.
 
     Its keys are ``schema`` and ``version``, which changes if a key changes its meaning, ``summary``,
     ``steps``, ``assumptions``, ``deployment`` and ``details``; see `privacy_report`, which makes it. A report
@@ -49,6 +52,14 @@ class PrivacyReport(dict):
     >>> report.to_html(title="Survey of 2026").startswith("<!DOCTYPE html>")
     True
     """
+
+    def __str__(self):
+        with suppress(*_DAMAGE_ERRORS):
+            return printed(self)
+        return repr(self)
+
+    def _repr_markdown_(self):
+        return self.to_markdown()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -137,7 +148,7 @@ class PrivacyReport(dict):
             raise TypeError(f"title must be a str or None, not a {type(title).__name__}.")
         try:
             return document(self, title, self.fingerprint, write)
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except _DAMAGE_ERRORS as error:
             raise ValueError(
                 "the report lacks a part, or one has another form: make it again with privacy_report."
             ) from error
@@ -159,14 +170,15 @@ def privacy_report(
         For a ledger, the report covers everything charged so far. In a pipeline of scikit-learn, steps that
         may learn from the rows without noise are named, and are not covered. For a list of what was released
         about the same rows, it has the total, and a section for each; with ``ledger``, also its other
-        charges. Without a ledger, the total is at the largest delta, or at the sum of all if failures of
-        thresholds need it.
+        charges. A fit counts once if another release of the list is or holds the same object. Without a
+        ledger, the total is at the largest delta, or at the sum of all if failures of thresholds need it.
     audit : AuditResult, default=None
         Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
         table that is no secret.
     ledger : PrivacyLedger, default=None
         The ledger that ``obj`` was charged to. The report then says what is left of its budget, and whether
-        it has a charge of this cost.
+        it was charged. Fits know their charges; of a description or a score there may only be one of its
+        cost, and the report says so.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache, singledispatch
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 from sklearn.exceptions import NotFittedError
@@ -18,7 +19,7 @@ from sklearn.pipeline import Pipeline
 
 from ..privacy.budget import Budget, largest_epsilon, round_down_epsilon
 from ..privacy.conversions import TooSmallBudget, gaussian_mu
-from ..privacy.cost import PrivacyCost
+from ..privacy.cost import PrivacyCost, composed
 from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..privacy.losses import PERSON_RELATIONS
 from ..privacy.planned_release import PlannedRelease, StepDisclosure, refuse_changed
@@ -35,9 +36,9 @@ class Step(NamedTuple):
     name : str
     kind : str
         Its class, or the name of what was charged.
-    role : {"charged", "within", "free", "vouched", "unproven"}
-        Whether it is paid for, is paid for by the search that chose it, is known to learn nothing, learns
-        nothing in the user's word, or may learn without noise.
+    role : {"charged", "within", "part", "free", "vouched", "unproven"}
+        Whether it is paid for, is paid for by the search that chose it or by another release, is known to
+        learn nothing, learns nothing in the user's word, or may learn without noise.
     epsilon : float or None
         Of the step alone, at the report's delta.
     cost : PrivacyCost or None
@@ -96,6 +97,12 @@ class Account(NamedTuple):
         The propositions by which the costs add up.
     may_have_changed : bool, default=False
         Whether steps of other packages are told by parameters that may have been set after the fit.
+    label : str, default=""
+        The formula of a fit, as ledgers call it; it is public.
+    fits : tuple, default=()
+        Objects whose releases the cost pays for, and that are what they were then; () is the object itself.
+    charges : tuple, default=()
+        For each fit that was charged by itself what it keeps of its charges, None if it keeps nothing.
     """
 
     of: str
@@ -112,6 +119,9 @@ class Account(NamedTuple):
     seeds: bool | None = None
     proof: str = ""
     may_have_changed: bool = False
+    label: str = ""
+    fits: tuple = ()
+    charges: tuple = ()
 
     @property
     def relation(self) -> str:
@@ -128,13 +138,28 @@ class Account(NamedTuple):
         """The epsilon of everything together, at the report's delta."""
         return self.cost.epsilon(self.budget.delta)
 
+    @property
+    def knows_charges(self) -> bool:
+        """Whether every fit keeps its charges."""
+        return bool(self.charges) and None not in self.charges
+
+    def numbers_in(self, ledger: PrivacyLedger, costs: dict[int, PrivacyCost]) -> list[int]:
+        """The numbers of its charges in a ledger of such {number: cost}, [] if not all of it was charged."""
+        name = ledger._book.ledger
+        made = [[number for book, number in each if book == name] for each in self.charges]
+        numbers = list(chain(*made))
+        if not (all(made) and numbers and costs.keys() >= set(numbers)):
+            return []
+        return numbers if composed([costs[number] for number in numbers]) == self.cost else []
+
 
 def account_of(obj: Any) -> Account:
     """The account of an object; raises an error that says what has none."""
     refuse_changed(obj)
-    if hasattr(obj, "_privacy_account"):
-        return obj._privacy_account()
-    return _account(obj)
+    account = obj._privacy_account() if hasattr(obj, "_privacy_account") else _account(obj)
+    label = getattr(getattr(obj, "best_estimator_", obj), "_ledger_label", None) or ""
+    charges = account.charges or (getattr(obj, "_charges_of_fit", None),)
+    return account._replace(label=label, fits=account.fits or (obj,), charges=charges)
 
 
 @singledispatch
@@ -336,7 +361,7 @@ def shares(account: Account) -> list[float | None]:
     delta = account.budget.delta
     parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
     total = math.fsum(parts) or 1.0
-    hidden = [step.role == "within" for step in account.steps]
+    hidden = [step.role in ("within", "part") for step in account.steps]
     if not math.isfinite(total):
         return [None if part or no else 0.0 for part, no in zip(parts, hidden, strict=True)]
     return [None if no else part / total for part, no in zip(parts, hidden, strict=True)]
@@ -389,6 +414,8 @@ class Charged(NamedTuple):
     releases : int
     has_it : bool or None
         Whether it has a charge of the report's cost; None if the report is of the ledger.
+    is_its : bool
+        Whether that is known to be the report's own charge, and no other of this cost.
     """
 
     budget: Budget
@@ -396,16 +423,22 @@ class Charged(NamedTuple):
     left: float
     releases: int
     has_it: bool | None
+    is_its: bool
 
     @classmethod
     def of(cls, account, ledger) -> Self:
         """Look into a ledger."""
         records, spent, budget = ledger.records(), ledger.spent, ledger.budget
-        has_it = None
+        has_it, is_its = None, False
         if account.of != "ledger":
-            has_it = any(row["cost"] == account.cost for row in records)
+            costs = dict(enumerate((row["cost"] for row in records), 1))
+            knows = account.knows_charges
+            is_its = knows and bool(account.numbers_in(ledger, costs))
+            # If a fit knows of none, it may have been charged by hand.
+            alike = [row for row in records if row["cost"] == account.cost]
+            has_it = is_its or any(row["estimator"] is None or not knows for row in alike)
         epsilon_left = largest_epsilon(budget, spent)
-        return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it)
+        return cls(budget, spent.epsilon(budget.delta), epsilon_left, len(records), has_it, is_its)
 
     @property
     def warnings(self):

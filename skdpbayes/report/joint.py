@@ -42,12 +42,21 @@ def joint_record(
             "as in privacy_report([...], ledger=ledger)."
         )
     charges = None if ledger is None else account_of(ledger)
-    others = [] if charges is None else list(charges.steps)
-    are_charged = [ledger is None or _take(others, account) for account in accounts]
-    account = _joint(accounts, are_charged, charges, others)
+    others = {} if charges is None else dict(enumerate(charges.steps, 1))
+    payers = [_payer(place, accounts) for place in range(len(accounts))]
+    are_charged = [
+        ledger is None or payer is not None or _take(others, account, ledger)
+        for account, payer in zip(accounts, payers, strict=True)
+    ]
+    account = _joint(accounts, payers, are_charged, charges, list(others.values()))
     charged = None
     if ledger is not None:
-        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged))
+        knows = all(
+            account.knows_charges
+            for account, payer in zip(accounts, payers, strict=True)
+            if payer is None
+        )
+        charged = Charged.of(account, ledger)._replace(has_it=all(are_charged), is_its=knows)
     record = record_of(account, charged)
     assumptions = {(one["id"], one["statement"]): one for one in record["assumptions"]}
     for one in (one for report in reports for one in report["assumptions"]):
@@ -60,23 +69,43 @@ def joint_record(
     return {**record, "assumptions": list(assumptions.values()), "reports": list(reports)}
 
 
-def _take(charges, account):
-    """Whether there are charges of an account's class and cost, or of each step's, which are then taken out.
+def _payer(place, accounts):
+    """The place of another release whose cost pays for all fits of this one, None if there is none.
 
-    What is not taken counts twice, so that a release that was made outside of the ledger takes none of
-    another class. Of two that are alike the ledger cannot tell which it has.
+    Equal costs prove nothing: it is the same object, or one that a pipeline or a search holds as it was.
     """
+    fits = set(map(id, accounts[place].fits))
+    for other, account in enumerate(accounts):
+        held = set(map(id, account.fits))
+        if other != place and fits <= held and (fits < held or other < place):
+            return other
+    return None
+
+
+def _take(charges, account, ledger):
+    """Whether a ledger has an account's charges, which are then taken out of {number: charge}.
+
+    What is not taken counts twice. A fit knows the numbers of its charges. Of what does not, such as a score,
+    they are of its class and cost, or of each step's; of two that are alike nobody can tell which it is.
+    """
+    if account.knows_charges:
+        costs = {number: charge.cost for number, charge in charges.items()}
+        numbers = account.numbers_in(ledger, costs)
+        for number in numbers:
+            del charges[number]
+        return bool(numbers)
     steps = [(step.kind, step.cost) for step in account.steps if step.role == "charged"]
     for wanted in ([(account.name, account.cost)], steps):
-        left = list(charges)
+        left = dict(charges)
         for kind, cost in wanted:
-            place = next((k for k, one in enumerate(left) if _is_of(one, kind, cost)), None)
+            place = next((k for k, one in left.items() if _is_of(one, kind, cost)), None)
             if place is None:
                 break
             del left[place]
         else:
             if wanted:
-                charges[:] = left
+                charges.clear()
+                charges.update(left)
                 return True
     return False
 
@@ -86,12 +115,13 @@ def _is_of(charge, kind, cost):
     return charge.kind.partition(" by ")[0].lower() == kind.lower() and charge.cost == cost
 
 
-def _joint(accounts, are_charged, charges, others):
+def _joint(accounts, payers, are_charged, charges, others):
     """The account of releases, and of the steps that are other charges of their ledger."""
     nothing = () if charges is None else (PrivacyCost(charges.relation),)
-    cost = composed((*(part.cost for part in (*accounts, *others)), *nothing))
+    paid = [account for account, payer in zip(accounts, payers, strict=True) if payer is None]
+    cost = composed((*(part.cost for part in (*paid, *others)), *nothing))
     if charges is None:
-        deltas = [account.budget.delta for account in accounts]
+        deltas = [account.budget.delta for account in paid]
         # Failures add up to what no smaller delta covers.
         delta = sum(deltas) if cost.failure_probability >= max(deltas) > 0 else max(deltas)
         budget = Budget(float("inf"), delta, cost.neighboring_relation)
@@ -111,12 +141,12 @@ def _joint(accounts, are_charged, charges, others):
         "releases",
         cost,
         budget,
-        tuple(release for account in accounts for release in account.releases)
+        tuple(release for account in paid for release in account.releases)
         + tuple({"estimator": one.kind, "epsilon": finite(one.epsilon)} for one in others),
         tuple(dict.fromkeys(text for account in accounts for text in account.unprotected)),
         (*warnings, *(charges.warnings if others else ())),
         name=f"{len(accounts)} release{'s' * (len(accounts) > 1)}{more}",
-        steps=(*map(_release, accounts, are_charged, repeat(budget.delta)), *others),
+        steps=(*map(_release, accounts, payers, are_charged, repeat(budget.delta)), *others),
         rows=rows,
         counts=counts,
         max_rows=max_rows,
@@ -126,19 +156,18 @@ def _joint(accounts, are_charged, charges, others):
     )
 
 
-def _release(account, is_charged, delta):
+def _release(account, payer, is_charged, delta):
     """A release as a step, with the budget that it had."""
     ceiling = "no ceiling"
     if account.budget.is_private:
         ceiling = f"epsilon = {account.budget.epsilon:g} at delta = {account.budget.delta:g}"
-    return Step(
-        account.name,
-        account.name,
-        "charged",
-        account.cost.epsilon(delta),
-        account.cost,
-        columns=account.steps[0].columns if account.steps else None,
-        rows=account.rows,
-        note=f"budget: {ceiling}"
-        + ("" if is_charged else "; the ledger has no charge of this cost"),
+    note = f"budget: {ceiling}" + ("" if is_charged else "; the ledger has no charge of this cost")
+    columns = account.steps[0].columns if account.steps else None
+    step = Step(
+        account.label or account.name, account.name, "charged", columns=columns, rows=account.rows
     )
+    if payer is not None:
+        return step._replace(
+            role="part", note=f"paid for by release {payer + 1}, which is or holds this fit"
+        )
+    return step._replace(epsilon=account.cost.epsilon(delta), cost=account.cost, note=note)

@@ -27,6 +27,7 @@ _HEADINGS = {
 _ROLES = {
     "charged": "yes",
     "within": "paid for, within the search",
+    "part": "paid for, counted once",
     "free": "free",
     "vouched": "free, vouched for",
     "unproven": "NOT COVERED",
@@ -78,6 +79,47 @@ def document(report, title, fingerprint, write):
         *_technical(write, report, fingerprint),
     ]
     return write.document(head, filter(None, sections))
+
+
+def printed(report):
+    """The few lines that are printed of a record, which name the forms that have all of it."""
+    summary, details = report["summary"], report["details"]
+    spent, unit = summary["spent"], summary["protected"]["unit"]
+    most = summary["ceiling"]["epsilon"]
+    asked = "no ceiling" if most is None else f"of at most {most:g}"
+    lines = [
+        ("verdict", _VERDICTS[summary["verdict"]][1]),
+        ("protects", f"one {unit} ({details['neighboring_relation'].replace('_', '-')})"),
+        (
+            "spends",
+            f"epsilon = {_number(spent['epsilon'])} at delta = {spent['delta']:.3g} ({asked})",
+        ),
+    ]
+    if summary["ledger"] is not None:
+        lines.append(("ledger", ledger_text(summary["ledger"])))
+    kind = "release" if summary["of"] in _HEADINGS else "step"
+    for place, step in enumerate(report["steps"][:_MOST_ROWS], 1):
+        called = ", ".join(filter(None, [_named(place, step), _place(step)]))
+        is_charged = step["role"] == "charged"
+        paid = f"epsilon = {_number(step['epsilon'])}" if is_charged else _ROLES[step["role"]]
+        lines.append((kind, f"{called}: {paid}"))
+    if (more := len(report["steps"]) - _MOST_ROWS) > 0:
+        lines.append((kind, f"and {more:,} more"))
+    lines += [("warning", text) for text in details["warnings"]]
+    unsigned = sum(one["status"] == "to_sign" for one in report["assumptions"])
+    lines.append(
+        ("to sign", f"{unsigned} assumptions, which to_markdown() and to_html() list with the rest")
+    )
+    head = f"Privacy report: {summary['name']}, {summary['stage']}"
+    return "\n".join(
+        [_one_line(head), *(f"  {name:<8}  {_one_line(text)}" for name, text in lines)]
+    )
+
+
+def _one_line(value):
+    """Text in one line, without characters that a terminal would obey."""
+    shown = "".join(character if character.isprintable() else " " for character in str(value))
+    return " ".join(shown.split())
 
 
 def _tiles(write, summary):
@@ -475,8 +517,7 @@ class Markdown:
 
     def text(self, value):
         """Text that Markdown shows as it is, in one line."""
-        shown = "".join(character if character.isprintable() else " " for character in str(value))
-        line = self._SPECIAL.sub(r"\\\1", " ".join(shown.split())).replace("://", r"\://")
+        line = self._SPECIAL.sub(r"\\\1", _one_line(value)).replace("://", r"\://")
         return line if self._NUMBER.match(line) else self._AT_BEGINNING.sub(r"\1\\\2", line)
 
     def document(self, title, sections):

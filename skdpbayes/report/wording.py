@@ -84,7 +84,7 @@ def _summary(account, charged, warnings):
     relation, delta, epsilon = account.relation, account.budget.delta, account.epsilon
     return {
         "of": account.of,
-        "name": account.name or account.of,
+        "name": ": ".join(filter(None, [account.name or account.of, account.label])),
         "stage": _STAGES.get(account.of, "released"),
         "verdict": _verdict(account, warnings),
         "protected": {
@@ -325,11 +325,14 @@ def _other_releases(account, charged):
             "to_sign",
         )
         if charged.has_it is not None:
-            status, statement = "checked", "The ledger has a charge of this cost."
-            if account.of == "releases":
-                # It knows their classes and costs, and not which of two alike was made outside of it.
-                status, statement = "to_sign", "The ledger was charged for each of these releases."
-            yield "charged", statement, status if charged.has_it else "failed"
+            what = "each of these releases" if account.of == "releases" else "this release"
+            statement, status = f"The ledger was charged for {what}", "checked"
+            if charged.has_it and not charged.is_its:
+                statement += (
+                    ": it has a charge of this cost, and another release may have cost as much"
+                )
+                status = "to_sign"
+            yield "charged", f"{statement}.", status if charged.has_it else "failed"
     several = account.of in ("ledger", "releases") and len(account.releases) > 1
     if several and not account.cost.is_gaussian:
         yield (

@@ -470,8 +470,8 @@ def test_a_report_says_whether_there_was_a_seed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unseeded = dp_describe(table, bounds=BOUNDS, epsilon=5.0)
-    assert "random_state was given" in str(privacy_report(seeded))
-    assert "random_state was given" not in str(privacy_report(unseeded))
+    assert "random_state was given" in repr(privacy_report(seeded))
+    assert "random_state was given" not in repr(privacy_report(unseeded))
 
 
 def test_a_warning_that_is_an_error_carries_what_was_paid_for():

@@ -508,7 +508,7 @@ def test_categories_for_which_there_is_no_room_are_put_together(name):
     )
     names = pipe[:-1].get_feature_names_out()
     assert len(set(names)) == 60 and pickle.loads(pickle.dumps(pipe)).predict(X[:3]).shape == (3,)
-    assert "categories" in str(privacy_report(pipe))
+    assert "categories" in repr(privacy_report(pipe))
 
 
 def test_what_was_found_is_kept_where_there_is_room_for_it():

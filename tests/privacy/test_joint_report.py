@@ -1,13 +1,19 @@
 """One report of all that was released about a table: a total as of a ledger, and a section for each."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes.audit import audit_scores
 from skdpbayes.descriptive import dp_describe
+from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger, PrivacyReport, privacy_report
 
@@ -136,8 +142,128 @@ def test_a_release_outside_of_the_ledger_is_told():
         o["id"]: o["status"] for o in report["assumptions"]
     }.items()
     assert report["summary"]["spent"]["epsilon"] > ledger.spent_epsilon
-    twice = privacy_report([inside, inside], ledger=ledger)  # One charge is not two.
+    twice = privacy_report([inside, copy.deepcopy(inside)], ledger=ledger)  # One charge is not two.
     assert "no charge" in twice["steps"][1]["note"]
+
+
+def spent(releases, ledger=None):
+    return privacy_report(releases, ledger=ledger)["summary"]["spent"]["epsilon"]
+
+
+def test_the_same_fit_twice_counts_once():
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        model, other = labels(), labels()
+    assert spent([model, model]) == spent([model]) < spent([model, other])
+    report = privacy_report([model, other, model], ledger=ledger)
+    assert report["summary"]["spent"]["epsilon"] == ledger.spent_epsilon
+    assert [step["share"] for step in report["steps"]] == [0.5, 0.5, None]
+    assert "paid for by release 1" in report["steps"][2]["note"]
+    assert status_of_charge([model, other, model], ledger) == "checked"
+    assert "paid for, counted once" in report.to_markdown() and report.to_html()
+
+
+def test_a_pipeline_and_its_step_count_once_in_any_order():
+    scaler = DPQuantileScaler(epsilon=0.3, delta=DELTA)
+    model = DPBayesianLogisticRegression(0.4, delta=DELTA, classes=[0, 1], n_draws=20)
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        pipeline = make_pipeline(scaler, model).fit(TABLE, LABELS)
+        releases = [pipeline[-1], pipeline, pipeline[0]]
+        assert spent(releases) == spent([pipeline])
+        assert spent(releases, ledger) == pytest.approx(ledger.spent_epsilon, rel=1e-9)
+        pipeline[-1].fit(TABLE, LABELS)  # The pipeline holds this fit now, and its ledger both.
+    assert spent(releases) == spent([pipeline])
+    assert spent(releases, ledger) == pytest.approx(ledger.spent_epsilon, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("steps", [(), (FunctionTransformer(),)])
+def test_a_search_and_its_best_model_count_once_until_it_is_refitted(steps):
+    model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=20)
+    model = make_pipeline(*steps, model) if steps else model
+    name = "dpbayesianlogisticregression__" * bool(steps) + "data_norm"
+    options = {"mean_candidates": 2, "epsilon": 2.0, "delta": DELTA}
+    search = DPRandomizedSearchCV(model, {name: [1.0, 2.0]}, **options).fit(TABLE, LABELS)
+    best = search.best_estimator_
+    assert spent([best, search]) == spent([search, best]) == spent([search])
+    assert spent(pickle.loads(pickle.dumps([search, best]))) == spent([search])
+    assert spent([search, pickle.loads(pickle.dumps(best))]) > spent([search])
+    (warnings,) = {tuple(privacy_report(search)["details"]["warnings"])}
+    best.fit(TABLE, LABELS)
+    assert spent([best, search]) == spent([search, best]) > spent([search])
+    (more,) = set(privacy_report(search)["details"]["warnings"]) - set(warnings)
+    assert "best_estimator_ was fitted again" in more
+
+
+def status_of_charge(release, ledger):
+    assumptions = privacy_report(release, ledger=ledger)["assumptions"]
+    (status,) = [one["status"] for one in assumptions if one["id"] == "charged"]
+    return status
+
+
+def test_a_release_outside_of_the_ledger_takes_no_charge_of_its_cost():
+    outside = labels()
+    with PrivacyLedger(3.0, DELTA) as ledger:
+        inside = labels()
+    total = (inside.privacy_cost_ + outside.privacy_cost_).epsilon(DELTA)
+    assert spent([inside], ledger) == ledger.spent_epsilon
+    assert spent([outside], ledger) == spent([outside, inside], ledger) == pytest.approx(total)
+    for releases in (lambda one: one, lambda one: [one]):
+        assert status_of_charge(releases(inside), ledger) == "checked"
+        assert status_of_charge(releases(outside), ledger) == "failed"
+    other = labels(0.2)  # As of a ledger whose older copy was put in its place.
+    other._charges_of_fit = inside._charges_of_fit
+    assert status_of_charge(other, ledger) == status_of_charge([other], ledger) == "failed"
+    ledger.reserve(outside.privacy_cost_)  # By hand, for whatever it was.
+    assert status_of_charge(outside, ledger) == "to_sign"
+
+
+def test_a_fit_that_failed_leaves_its_charge_to_no_earlier_one(monkeypatch):
+    model = labels()
+    sampler = type(model.plan_.sampler)
+    with PrivacyLedger(3.0, DELTA) as ledger, monkeypatch.context() as patch:
+        patch.setattr(sampler, "run", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError), pytest.warns(UserWarning, match="is spent"):
+            model.fit(TABLE, LABELS)
+    assert ledger.records()[0]["cost"] == model.privacy_cost_
+    assert status_of_charge(model, ledger) == status_of_charge([model], ledger) == "failed"
+    assert spent([model], ledger) > ledger.spent_epsilon
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fits_that_were_saved_know_their_charges_in_each_ledger(tmp_path):
+    path = tmp_path / "ledger"
+    with PrivacyLedger(9.0, DELTA) as memory, PrivacyLedger(9.0, DELTA, path=path):
+        labels(data_norm="auto")
+        model, scaler = labels(data_norm="auto"), DPQuantileScaler(delta=DELTA).fit(TABLE)
+        pipeline = make_pipeline(
+            DPQuantileScaler(delta=DELTA), DPBayesianRidge((-1, 1), delta=DELTA)
+        )
+        pipeline.fit(TABLE, TABLE["bmi"])
+        private = make_private_pipeline(DPQuantileScaler(), DPBayesianRidge((-1, 1)), delta=DELTA)
+        private.fit(TABLE, TABLE["bmi"])
+        bounds = {"age": (-1, 1), "bmi": (-1, 1)}
+        description = dp_describe(TABLE, bounds=bounds, epsilon=0.3, delta=DELTA)
+    saved = pickle.loads(pickle.dumps([model, scaler, pipeline, private]))
+    for ledger in (memory, PrivacyLedger.open(path)):
+        assert [status_of_charge(one, ledger) for one in saved] == ["checked"] * 4
+        assert status_of_charge(saved, ledger) == "checked"
+        assert len(privacy_report(saved, ledger=ledger)["steps"]) == 4 + 2
+        assert spent(saved, ledger) == ledger.spent_epsilon
+        assert status_of_charge(description, ledger) == "to_sign"
+
+
+def test_formulas_name_their_releases():
+    table = TABLE.assign(died=LABELS)
+    options = {"epsilon": 0.5, "delta": DELTA, "classes": [0, 1], "n_draws": 20}
+    formulas = ["died ~ bounded(age, -1, 1)", "died ~ bounded(bmi, -1, 1)"]
+    make = DPBayesianLogisticRegression.from_formula
+    models = [make(formula, **options).fit(table) for formula in formulas]
+    report = privacy_report(models)
+    assert [step["name"] for step in report["steps"]] == ["died ~ age", "died ~ bmi"]
+    assert [step["kind"] for step in report["steps"]] == ["FormulaPipeline"] * 2
+    names = [one["summary"]["name"] for one in report["reports"]]
+    assert names == ["FormulaPipeline: died ~ age", "FormulaPipeline: died ~ bmi"]
+    assert "called died ~ bmi" in str(report) and "Release 2: FormulaPipeline" in report.to_html()
 
 
 def test_a_pipeline_that_was_charged_by_steps_is_not_counted_twice():

@@ -131,6 +131,16 @@ def test_a_report_is_read_again_from_its_json():
     assert again.fingerprint != report.fingerprint
 
 
+def test_a_report_is_printed_in_a_few_lines_and_shown_whole():
+    report = privacy_report(Nasty())
+    lines = str(report).split("\n")
+    assert lines[0].startswith("Privacy report: ") and len(lines) < 15
+    assert all(line.isprintable() and line.startswith("  ") for line in lines[1:])
+    assert lines[-1].startswith("  to sign ") and "to_markdown()" in lines[-1]
+    assert report._repr_markdown_() == report.to_markdown()
+    assert str(PrivacyReport(steps=[])) == repr(PrivacyReport(steps=[]))  # Damaged, and no error.
+
+
 @pytest.mark.parametrize(
     "text, said",
     [
