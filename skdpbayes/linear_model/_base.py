@@ -465,7 +465,7 @@ class LinearPosterior(PrivatePosterior):
         noise hides how much x2 varies: intervals of numbers with a deviation below ...
         """
         check_is_fitted(self)
-        return self._notes_on(NotedColumn(str(name)) for name in self._column_names())
+        return self._notes_on(map(NotedColumn, map(str, self._column_names())))
 
     def _notes_on(self, columns: Iterable[NotedColumn]) -> tuple[str, ...]:
         """Notes on intervals, in which columns are called as they are where the notes are read."""
