@@ -329,7 +329,8 @@ def _public_fact_sentences(summary, steps):
 
 def _further_use_text(obj, model):
     """Sentences on how good predictions are, as far as was measured, and on what is free from now on."""
-    if hasattr(plan := getattr(obj, "plan_", None), "score_noise"):  # Of a private search.
+    plan: Any = getattr(obj, "plan_", None)
+    if hasattr(plan, "score_noise"):  # Of a private search.
         name, score = obj.scorer_.score_func.__name__, obj.best_score_
         error, noise = f"{plan.score_error:.2g}", f"{plan.score_noise:.2g}"
         within = f"a standard error of up to {error} of its range (noise {noise})"
