@@ -6,7 +6,7 @@ p(y | x, data) = mean over draws of p(y | x, theta),    its interval = quantiles
 import math
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numba import get_num_threads
@@ -460,6 +460,14 @@ class PrivateClassifier(ClassifierMixin, PrivatePosterior):
         """
         log_proba = self._log_proba(X)
         return normalized(np.exp(log_proba, out=log_proba))
+
+    @property
+    def prediction_interval(self) -> NoReturn:
+        """Not available: labels have no interval. Take `probability_interval`."""
+        raise AttributeError(
+            f"{type(self).__name__} has no prediction_interval, as labels have none: take "
+            "probability_interval(X), of the probabilities of classes."
+        )
 
     @suppress_fp_warnings()
     def probability_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:

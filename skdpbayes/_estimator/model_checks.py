@@ -227,7 +227,7 @@ def columns_below_noise(released, draws, names):
 
 def _named(names, columns):
     """Columns by name, some of them, with the verb."""
-    named = _listed([str(names[j]) for j in columns])
+    named = listed([str(names[j]) for j in columns])
     return f"{named} {'varies' if len(columns) == 1 else 'vary'}"
 
 
@@ -323,20 +323,20 @@ def _notes_on_widths(posterior, columns, hidden):
     wide = [j for j in np.argsort(-widths) if widths[j] > _WIDE and j not in hidden]
     parts = []
     if rare:
-        named = _listed([columns[j].name for j in rare], 3)
+        named = listed([columns[j].name for j in rare], 3)
         parts.append(
             f"noise hides how many rows have, or lack, {named}, which pulls medians towards no effect"
         )
     if wide:
         what = "" if rare else "noise for privacy "
-        named = _listed([f"{columns[j].name} ({widths[j]:.1f} times)" for j in wide], 3)
+        named = listed([f"{columns[j].name} ({widths[j]:.1f} times)" for j in wide], 3)
         parts.append(f"{what}probably makes intervals over {_WIDE:g} times as wide: {named}")
     if not parts:
         return ()
     return (f"{', and '.join(parts)}. More rows, a larger epsilon, or merging rare levels helps.",)
 
 
-def _listed(names, most=_NAMED):
+def listed(names, most=_NAMED):
     """Names, so many at most."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

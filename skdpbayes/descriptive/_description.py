@@ -293,7 +293,9 @@ class Description:
         self._is_seeded = is_seeded
         self._facts = tuple(_declared(layout))
         sums = group_sums(layout, plan, released, level)
-        self._groups = list(sums)
+        self._groups = {  # As they are called where people read of them.
+            group: str(group) if group == OVERALL else f"{layout.by}: {group}" for group in sums
+        }
         self._noise = {group: math.sqrt(own.covariance[0, 0]) for group, own in sums.items()}
         self._with_others = {  # Columns with labels that are not listed, as far as noise shows.
             block.name
@@ -332,8 +334,8 @@ class Description:
         if self.plan_.says_little:
             return ()  # As the plan has warned.
         small = [
-            repr(group)
-            for group in self._groups
+            called
+            for group, called in self._groups.items()
             if self._noise[group] > MOST_NOISE_SHARE * self.cell("count", group=group).estimate
         ]
         if not small:
@@ -396,7 +398,7 @@ class Description:
         cells: dict = {}
         for cell in self.cells_:
             cells.setdefault((cell.variable, cell.level), {})[cell.group, cell.statistic] = cell
-        lines = [["", *map(str, self._groups)]]
+        lines = [["", *self._groups.values()]]
         for (variable, label), own in cells.items():
             if label == OTHER_LABEL and variable not in self._with_others:
                 continue

@@ -56,6 +56,13 @@ class Indicators(NamedTuple):
     levels: tuple[Any, ...]
     names: tuple[str | None, ...]
 
+    @property
+    def without_indicator(self):
+        """The level that has none, which others are compared with, in a tuple; an empty one if all have."""
+        return tuple(
+            level for level, name in zip(self.levels, self.names, strict=True) if name is None
+        )
+
     def renamed(self, names):
         """The same under new names, a dict."""
         return self._replace(names=tuple(names.get(name) for name in self.names))

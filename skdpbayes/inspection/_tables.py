@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_level, is_number
 from .._estimator.base import PrivatePosterior
-from .._estimator.model_checks import NotedColumn, interval_notes
+from .._estimator.model_checks import NotedColumn, listed
 from .._estimator.summaries import (
     append_intercept,
     coefficient_index,
@@ -250,18 +250,21 @@ def _refuse_scaled(per, estimator, model):
         )
 
 
-def notes_of(estimator, raw):
-    """Notes of a fitted estimator or pipeline: on its intervals, and on what missing cells count as.
+def notes_of(estimator, raw, more=()):
+    """Notes on a fitted estimator or pipeline: its intervals, ``more``, and what missing cells count as.
 
     Of indicators that an encoder made they say that few rows have a level; with ``raw`` columns are those of
     the table.
     """
     first = fitted_tree(getattr(estimator, "best_estimator_", estimator)).first.estimator
-    on_cells = first._notes() if isinstance(first, FormulaEncoder) else ()
-    return _notes_on_intervals(estimator, raw) + on_cells
+    marked, on_cells = set(), ()
+    if isinstance(first, FormulaEncoder):
+        marked, on_cells = first._indicator_names(), first._notes()
+    return (*_notes_on_intervals(estimator, raw, marked), *more, *on_cells)
 
 
-def _notes_on_intervals(estimator, raw):
+def _notes_on_intervals(estimator, raw, marked):
+    """Notes on intervals; ``marked`` are columns of the model that are known to be indicators."""
     model = linear_model_of(estimator)
     names = [str(name) for name in model._column_names()]
     try:
@@ -278,8 +281,34 @@ def _notes_on_intervals(estimator, raw):
             (j,) = behind
             column = NotedColumn(affine.names[j], 1.0 / abs(row[j]))
         is_indicator = bool(behind.size) and indicators.issuperset(affine.names[j] for j in behind)
-        columns.append(column._replace(is_indicator=is_indicator))
-    return interval_notes(model.plan_, model._diagnostics, columns, model._posterior)
+        columns.append(column._replace(is_indicator=is_indicator or name in marked))
+    return model._notes_on(columns)
+
+
+def _notes_on_levels(estimator, reference_levels):
+    """Notes beneath ratios: which level those of other levels are against, if no row of the table says it."""
+    model = linear_model_of(estimator)
+    try:
+        affine = affine_of(estimator, model, [str(name) for name in model._column_names()])
+    except ValueError:
+        return ()
+    known = {
+        column: levels
+        for column, levels in affine.indicators.items()
+        if levels is not None and column not in (reference_levels or ())
+    }
+    without = {column: levels.without_indicator for column, levels in known.items()}
+    against = [f"{column} = {some[0]!r}" for column, some in without.items() if some]
+    notes: tuple[str, ...] = ()
+    if against:
+        notes += (f"ratios of levels are against {listed(against)}.",)
+    if apart := [str(column) for column, some in without.items() if not some]:
+        example = {apart[0]: known[apart[0]].levels[0]}
+        notes += (
+            f"every level of {listed(apart)} has an indicator: its ratio is against rows of no level, and "
+            f"not against another level. To compare levels, pass reference_levels={example}.",
+        )
+    return notes
 
 
 def coefficient_draws(
@@ -767,7 +796,8 @@ def odds_ratios(
     reference_levels : mapping of str to label, default=None
         The level that other levels of a column are compared with, such as ``{"region": "north"}``, for
         columns of which an encoder or ``C(...)`` in a formula makes indicators. The rows of the column
-        then begin with that level, whose ratio is 1. Without, a ratio is for an indicator by itself.
+        then begin with that level, whose ratio is 1. Without, a ratio is for an indicator by itself, and a
+        note says what that is against.
     raw : bool, default=False
         Whether columns grow by one in their own units, before scaling; see `raw_coefficients`.
     n_draws, random_state
@@ -844,7 +874,8 @@ def odds_ratios(
             f"for the odds of {first!r}."
         )
     table = _ratios(draws, columns, labels, _steps_of(per, columns), level, references)
-    return with_notes(table, notes_of(estimator, raw))
+    more = _notes_on_levels(estimator, reference_levels)
+    return with_notes(table, notes_of(estimator, raw, more))
 
 
 def rate_ratios(
@@ -900,7 +931,8 @@ def rate_ratios(
         estimator, n_draws, random_state, raw, reference_levels
     )
     table = _ratios(draws, columns, None, _steps_of(per, columns), level, references)
-    return with_notes(table, notes_of(estimator, raw))
+    more = _notes_on_levels(estimator, reference_levels)
+    return with_notes(table, notes_of(estimator, raw, more))
 
 
 def _steps_of(per, columns):

@@ -9,7 +9,7 @@ formula -> FormulaEncoder -> model with data_norm = sqrt(number of terms)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -465,8 +465,11 @@ class LinearPosterior(PrivatePosterior):
         noise hides how much x2 varies: intervals of numbers with a deviation below ...
         """
         check_is_fitted(self)
-        columns = [NotedColumn(str(name)) for name in self._column_names()]
-        return interval_notes(self.plan_, self._diagnostics, columns, self._posterior)
+        return self._notes_on(map(NotedColumn, map(str, self._column_names())))
+
+    def _notes_on(self, columns: Iterable[NotedColumn]) -> tuple[str, ...]:
+        """Notes on intervals, in which columns are called as they are where the notes are read."""
+        return interval_notes(self.plan_, self._diagnostics, list(columns), self._posterior)
 
     def _drawn_posterior(self, **shared):
         classes = getattr(self, "classes_", None)

@@ -117,7 +117,8 @@ class DPBayesianLogisticRegression(LinearPosterior, PrivateClassifier):
         first seven (without an intercept the first), with "bbb" ``variational_mean`` and
         ``variational_scale``, with random walks ``acceptance_rate`` and ``n_iter``.
     n_iter_ : int
-        Number of updates, including those that drew the start.
+        Number of updates, including those that drew the start; by default, of noisy sums.
+        ``plan_.n_passes`` has the passes over the table.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -131,7 +131,7 @@ class DPBayesianPoissonRegressor(LinearPosterior, PrivateRegressor):
         ``unexplained_large_counts``, ``hidden_share_of_large``, ``dispersion``, ``share_of_largest`` and,
         with exposures, ``typical_exposure``.
     n_iter_ : int
-        Number of updates.
+        Number of updates; by default, of noisy sums. ``plan_.n_passes`` has the passes over the table.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -142,7 +142,7 @@ class DPBayesianRidge(LinearPosterior, PrivateRegressor):
         ``asymmetry``, ``error_skewness`` and ``noise_of_skewed_slopes``. Without
         privacy ``repeated_columns``, ``noise_deviations`` and ``prior_scale``.
     n_iter_ : int
-        Number of updates.
+        Number of updates; by default, of noisy sums. ``plan_.n_passes`` has the passes over the table.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

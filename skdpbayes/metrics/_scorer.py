@@ -482,8 +482,10 @@ def make_private_scorer(
 ) -> PrivateScorer:
     """Make a scorer that releases its scores with noise.
 
-    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. The total cost
-    of a cross-validation or search is given by `skdpbayes.model_selection.total_privacy_cost`.
+    Every call spends epsilon on the rows that it scores, and is charged to the active ledger: a
+    cross-validation with five folds spends it five times, and fits five models. The total cost of a search,
+    or of ``cross_validate``, is given by `skdpbayes.model_selection.total_privacy_cost`; ``cross_val_score``
+    keeps too little to know it. Noise hides "r2" unless bounds of responses are narrow: see `dp_r2_score`.
 
     Parameters
     ----------

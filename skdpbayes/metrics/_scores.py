@@ -690,7 +690,10 @@ def dp_r2_score(
 ) -> PrivateScore:
     """R^2, the share of the variance that predictions explain, released with noise.
 
-    Half of epsilon is spent on squared errors, and half on the variance of the responses.
+    Half of epsilon is spent on squared errors, and half on the variance of the responses. The noise is about
+    ``5 (b / s)^2 / (n epsilon)``, with ``b`` the distance of the bounds and ``s`` the deviation of the
+    responses. Unless bounds are narrow, it hides the score: take `dp_mean_absolute_error`, whose noise is
+    proportional to ``b`` alone, or narrower public bounds.
 
     Parameters
     ----------

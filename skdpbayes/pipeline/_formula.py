@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._arguments import is_number
 from .._errors import column_names, to_native
-from .._estimator.model_checks import NotedColumn, interval_notes
+from .._estimator.model_checks import NotedColumn
 from .._estimator.summaries import with_notes
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
@@ -201,10 +201,11 @@ class FormulaPipeline(PrivatePipeline):
         found, encoder = super()._from_last(name, *args), self.steps[0][1]
         if name in ("summary", "coef_table") and isinstance(encoder, FormulaEncoder):
             model, indicators = self._final_estimator, encoder._indicator_names()
-            columns = [NotedColumn(str(name)) for name in model._column_names()]
-            columns = [one._replace(is_indicator=one.name in indicators) for one in columns]
-            notes = interval_notes(model.plan_, model._diagnostics, columns, model._posterior)
-            with_notes(found, (*notes, *encoder._notes()))
+            columns = [
+                NotedColumn(name, is_indicator=name in indicators)
+                for name in map(str, model._column_names())
+            ]
+            with_notes(found, (*model._notes_on(columns), *encoder._notes()))
         return found
 
     def _fit_without_outcome(self):

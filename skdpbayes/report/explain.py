@@ -63,6 +63,8 @@ _STEP_TOLERANCE = 1.3
 _WEAK_EPSILON = 9.5
 # Largest exponent of e that is a double.
 _LARGEST_EXPONENT = 700.0
+# Scores whose noise and error are not those of a mean over rows.
+_NOT_MEANS = ("dp_r2_score", "dp_roc_auc_score")
 # Factor of a width beyond which nothing but privacy decides it.
 _LARGEST_FACTOR = 100.0
 
@@ -82,7 +84,7 @@ class Explanation(tuple[str, ...]):
         return Markdown().bullets(self)
 
 
-def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
+def explain(model: Any, *rows: Any, ledger: PrivacyLedger | None = None) -> Explanation:
     """Explain a fit in about ten plain sentences: what was protected, what was learnt, and how sure that is.
 
     It reads what a fit released, and no row, so it spends nothing. The sentences are as public as the fit,
@@ -93,6 +95,8 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
     model : estimator, Pipeline or search
         Fitted: an estimator of this package, a pipeline that ends in one, or a search for one of these.
         Effects are in the units of a pipeline's table.
+    *rows
+        Refused, as a fit is explained without them: the error says how accuracy is measured.
     ledger : PrivacyLedger, default=None
         The ledger that the fit was charged to, of which a sentence then says what is left.
 
@@ -106,7 +110,7 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
     NotFittedError
         If the model is not fitted.
     TypeError
-        If it is no model of this package, or ``ledger`` is no ledger.
+        If it is no model of this package, if rows are given, or if ``ledger`` is no ledger.
     ValueError
         If parameters were set after the fit.
 
@@ -146,6 +150,12 @@ def explain(model: Any, *, ledger: PrivacyLedger | None = None) -> Explanation:
     """
     if not (hasattr(model, "privacy_plan") or isinstance(model, Pipeline)):
         raise TypeError(_refusal(model))
+    if rows:
+        raise TypeError(
+            "explain takes a fitted model alone, and reads no rows: it measures no accuracy. To do "
+            "that, spend budget on rows that the fit did not use, such as by "
+            "skdpbayes.metrics.dp_accuracy_score(y, model.predict(X), epsilon=0.1)."
+        )
     if not (ledger is None or isinstance(ledger, PrivacyLedger)):
         raise TypeError(f"ledger must be a PrivacyLedger or None, not a {type(ledger).__name__}.")
     account = account_of(model)
@@ -210,7 +220,7 @@ def sentences_of(
     elif summary["verdict"] != "none" or not is_public:
         texts += [*_result_sentences(estimator, model), *_check_sentences(estimator, model)]
     if summary["verdict"] != "none":
-        texts.append(_free_uses_sentence(model))
+        texts.append(_further_use_text(obj, model))
     return [sentence for text in texts for sentence in _cut_to_length(text)]
 
 
@@ -317,14 +327,36 @@ def _public_fact_sentences(summary, steps):
     )
 
 
-def _free_uses_sentence(model):
+def _further_use_text(obj, model):
+    """Sentences on how good predictions are, as far as was measured, and on what is free from now on."""
+    plan: Any = getattr(obj, "plan_", None)
+    if hasattr(plan, "score_noise"):  # Of a private search.
+        name, score = obj.scorer_.score_func.__name__, obj.best_score_
+        error, noise = f"{plan.score_error:.2g}", f"{plan.score_noise:.2g}"
+        within = f"a standard error of up to {error} of its range (noise {noise})"
+        if name in _NOT_MEANS:
+            within = f"noise for epsilon = {plan.score_epsilon:.3g}"
+        measured = (
+            f"The search measured {name} = {_figure(score if obj.scorer_.greater_is_better else -score)} on "
+            f"{plan.n_test:,} other {plan.counts}, with {within}; the best of several is too optimistic."
+        )
+    else:
+        name = "dp_mean_score" if hasattr(model, "n_components_") else "dp_mean_absolute_error"
+        if hasattr(model, "classes_"):
+            name = "dp_accuracy_score"
+        elif getattr(model, "_reads_counts", False):
+            name = "dp_mean_poisson_deviance"
+        measured = (
+            f"How good its predictions are was not measured: skdpbayes.metrics.{name} does so on rows that "
+            "the fit did not use, and spends budget."
+        )
     number = len(DrawnPosterior.parts(model.posterior_samples_)[0])
     draws = f"the {number:,} draws that were kept"
     if model.released_.get("posterior") is not None:
         draws = "any number of new draws"
     return (
-        f"From now on predictions, tables and {draws} are free, as they read what was released and no row; "
-        "another fit to these rows, or a score on them, spends more."
+        f"{measured} From now on predictions, tables and {draws} are free; other fits to "
+        "these rows, or scores on them, spend more."
     )
 
 

@@ -515,7 +515,8 @@ def test_notes_on_pipelines_know_indicators_and_the_units_of_a_table():
         (odds_ratios(model), False),
         (contrasts(model, "num__income - num__age"), False),
     ):
-        note, of_widths = table.attrs["notes"]
+        note, of_widths, *of_levels = table.attrs["notes"]
+        assert len(of_levels) == ("P(> 1)" in table.columns)  # Ratios say what levels are against.
         assert "smoker" not in note and ("num__income, num__age vary" in note) != named
         assert re.search(r"have, or lack, (cat__)?smoker_y, (cat__)?smoker_n", of_widths)
         of_income, of_age = (float(f"{limit * half:.2g}") for half in (5e5, 60.0))

@@ -171,3 +171,15 @@ def test_intervals_cover_the_true_probability(epsilon):
         covered.append(np.mean((low <= truth[3000:]) & (truth[3000:] <= high)))
     error = np.std(covered) / np.sqrt(len(covered))
     assert abs(np.mean(covered) - 0.9) < 0.04 + 3 * error
+
+
+def test_intervals_of_labels_are_refused_with_what_there_is(binary, network):
+    """By an AttributeError, so that `hasattr` says that there are none."""
+    for model in (binary, network, clone(binary)):
+        assert not hasattr(model, "prediction_interval")
+        with pytest.raises(AttributeError, match=r"take probability_interval\(X\)"):
+            model.prediction_interval(ROWS)
+    pipeline = make_private_pipeline(clone(binary))
+    with pytest.raises(AttributeError) as raised:
+        pipeline.prediction_interval(ROWS)
+    assert "take probability_interval(X)" in str(raised.value.__cause__)

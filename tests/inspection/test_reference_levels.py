@@ -206,3 +206,31 @@ def test_a_model_alone_says_that_levels_are_known_to_pipelines():
     alone = DPBayesianLogisticRegression().fit([[0.0], [1.0]] * 200, [0, 1] * 200)
     with pytest.raises(ValueError, match="and not its last step"):
         odds_ratios(alone, reference_levels={"region": "north"})
+
+
+def test_ratios_say_which_level_others_are_against(table, declared):
+    with_reference = fitted(table, OneHotEncoder(categories=[LEVELS], drop=["north"]))
+    for options in ({}, {"raw": True}):
+        *_, note = odds_ratios(with_reference, **options).attrs["notes"]
+        assert note == "ratios of levels are against region = 'north'."
+        *_, note = odds_ratios(declared, **options).attrs["notes"]
+        assert note.startswith(
+            "every level of region has an indicator: its ratio is against rows of no"
+        )
+        assert note.endswith("pass reference_levels={'region': 'east'}.")
+    for model in (with_reference, declared):
+        shown = odds_ratios(model, reference_levels={"region": "west"})
+        assert "against" not in " ".join(shown.attrs["notes"])  # The table has a row for it.
+        assert "against" not in " ".join(raw_coefficients(model).attrs["notes"])
+
+
+def test_rate_ratios_of_a_formula_say_its_references(table):
+    X, y = table
+    formula = (
+        "y ~ bounded(age, 18, 90) + C(region, levels=['east', 'north', 'west'], reference='west')"
+        " + C(code, levels=[1, 2, 3])"
+    )
+    model = DPBayesianPoissonRegressor.from_formula(formula, max_count=3, random_state=0)
+    printed = str(rate_ratios(model.fit(X.assign(y=y))))
+    assert "Note: ratios of levels are against region = 'west'.\n" in printed
+    assert "Note: every level of code has an indicator" in printed

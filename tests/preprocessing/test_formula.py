@@ -708,3 +708,15 @@ def test_tables_of_formulas_know_which_columns_are_indicators():
     model.fit(table)
     for found in (model.summary(), model.coef_table()):
         assert "rows have, or lack, exposed[1]" in found.attrs["notes"][0]
+
+
+def test_all_tables_of_a_formula_take_the_same_columns_for_indicators():
+    """Also of missing cells, and of levels that are part of products."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(18, 90, 2_000), "exposed": np.arange(2_000) < 30})
+    table = table.assign(exposed=table["exposed"].astype(int), died=rng.integers(0, 2, 2_000))
+    formula = "died ~ bounded(age, 18, 90) * C(exposed, levels=[0, 1], reference=0) + missing(age)"
+    model = DPBayesianLogisticRegression.from_formula(formula, epsilon=0.5, random_state=0)
+    notes = model.fit(table).coef_table().attrs["notes"]
+    assert any("rows have, or lack" in note and "missing(age)" in note for note in notes)
+    assert notes == odds_ratios(model).attrs["notes"] == model.summary().attrs["notes"]

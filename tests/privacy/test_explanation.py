@@ -440,6 +440,37 @@ def test_a_search_is_explained():
     assert effects(sentences, "odds of 1 against 0")
 
 
+def test_how_good_a_model_is_is_said_as_far_as_it_was_measured():
+    """By a search with its noise; otherwise a sentence names the score to spend budget on."""
+    counts, priors = rng.poisson(np.exp(X[:, 0])), {"prior_scale": [0.5, 2.0]}
+    kinds = (
+        (DPBayesianLogisticRegression(classes=[0, 1]), X[:, 0] > 0, "dp_accuracy_score"),
+        (DPBayesianPoissonRegressor(9), counts, "dp_mean_poisson_deviance"),
+        (DPBayesianRidge((-3.0, 3.0)), X[:, 0] + NOISE, "dp_mean_absolute_error"),
+    )
+    for model, y, name in kinds:
+        told = explain(quiet(model.fit, X, y.astype(float)))
+        assert f"was not measured: skdpbayes.metrics.{name} does" in told[-1]
+        scoring = "neg_mean_absolute_error" if name.endswith("absolute_error") else None
+        search = DPRandomizedSearchCV(model, priors, mean_candidates=2.0, scoring=scoring)
+        quiet(search.fit, X, y.astype(float))
+        (last,) = [text for text in explain(search) if "measured" in text]
+        score, rows, error, noise = numbers(last)[:4]
+        assert last.startswith(f"The search measured {name} = ") and len(last) <= 300
+        assert [score] == digits([abs(search.best_score_)]) and rows == search.plan_.n_test
+        assert (error, noise) == tuple(
+            float(f"{value:.2g}") for value in (search.plan_.score_error, search.plan_.score_noise)
+        )
+    search = quiet(DPRandomizedSearchCV(model, priors, mean_candidates=2.0).fit, X, y)
+    last = only(explain(search), "dp_r2_score = ")
+    assert "noise for epsilon = " in last and "standard error" not in last
+
+
+def test_rows_are_refused_with_what_measures_accuracy(three_classes):
+    with pytest.raises(TypeError, match=r"reads no rows.*dp_accuracy_score\(y, model\.predict"):
+        explain(three_classes, X, X[:, 0] > 0)
+
+
 def test_warnings_of_the_fit_are_told_again():
     long_rows = np.column_stack([X[:, :2], 1e4 + X[:, 2]])
     positive = X[:, 0] > 0

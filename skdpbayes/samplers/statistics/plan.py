@@ -176,6 +176,9 @@ class StatisticsPlan(Plan):
     ----------
     moment_multiplier : float
         Noise multiplier of ``A``.
+    n_steps : int
+        Number of noisy sums, and one for the weights of long rows. ``n_passes`` is smaller where one pass
+        over the table is enough for several sums.
     """
 
     moment_multiplier: float
@@ -361,6 +364,11 @@ def _total_mu_squared(multipliers):
     return sum(value**-2.0 for value in multipliers)
 
 
+def _n_steps(rounds):
+    """The number of requests, and one for the weights of long rows; those of a round are read together."""
+    return 1 + sum(map(len, rounds))
+
+
 def _check_rounding(rounds, size):
     """Raise a ValueError where rounding would take too much of a request of so many numbers."""
     for together in rounds:
@@ -403,7 +411,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
+        n_steps=_n_steps(rounds),
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_moment,
@@ -992,11 +1000,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         budget=budget,
         cost=cost_of(rounds, budget.neighboring_relation),
         temperature=1.0,
-        n_steps=3
-        + N_MEAN_SQUARES
-        + len(noisy_sums + of_wide_clip)
-        + (of_meat is not None)
-        + (of_wide_residuals is not None),  # Weights are a pass of their own.
+        n_steps=_n_steps(rounds),
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],

@@ -3,6 +3,7 @@
 import math
 import pickle
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from skdpbayes.models.sums import (
 )
 from skdpbayes.samplers import ClippedResiduals, NoiseAware
 from skdpbayes.samplers.statistics import hmc
+from skdpbayes.samplers.statistics import release as module_of_bars
 from skdpbayes.samplers.statistics import requests as module
 from skdpbayes.samplers.statistics.design import Design
 from skdpbayes.samplers.statistics.hmc import effective_sample_size, r_hat
@@ -107,6 +109,24 @@ def test_a_plan_says_how_often_a_fit_reads_the_table(kind, weights, monkeypatch)
     model = estimators(random_state=0)[kind].fit(*small_table(kind), weights)
     assert len(reads) == model.plan_.n_passes
     assert f"  {len(reads)} passes over the table" in str(model.plan_)
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
+def test_a_plan_says_how_many_sums_a_fit_asks_for(kind, monkeypatch):
+    """With the weights of long rows, as a progress bar counts them."""
+    totals, bars = [], module_of_bars.progress_bar
+    monkeypatch.setattr(
+        module_of_bars, "progress_bar", lambda *args: totals.append(args) or counted(bars(*args))
+    )
+    steps = []
+
+    @contextmanager
+    def counted(bar):
+        with bar as advance:
+            yield lambda: (steps.append(1), advance())
+
+    model = estimators()[kind].fit(*small_table(kind))
+    assert len(steps) == totals[0][0] == model.plan_.n_steps == model.n_iter_
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "counts"])
