@@ -626,8 +626,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         but often gives a single candidate; ``inf`` is Poisson, which stays close to the mean and costs most.
     scoring : str, PrivateScorer or None, default=None
         A name that `make_private_scorer` knows, or a scorer made by it, whose epsilon is replaced. None is
-        "accuracy" for classifiers, "r2" for numbers (unless bounds of responses are narrow, noise hides it:
-        take "neg_mean_absolute_error"), and "neg_mean_poisson_deviance" for counts.
+        "accuracy" for classifiers, "neg_mean_absolute_error" for numbers (noise hides "r2" unless bounds of
+        responses are narrow), and "neg_mean_poisson_deviance" for counts.
     test_size : float, default=0.25
         Share of the rows that are held out for scoring.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"

@@ -141,7 +141,7 @@ def test_searches_score_by_the_family():
 
     pipeline = make_pipeline(BoundedScaler(-1, 1), DPBayesianPoissonRegressor(9))
     assert name_of(pipeline) is dp_mean_poisson_deviance
-    assert name_of(DPBayesianRidge((0, 1))) is dp_r2_score
+    assert name_of(DPBayesianRidge((0, 1))) is dp_mean_absolute_error
     assert name_of(DPBayesianLogisticRegression()).__name__ == "dp_accuracy_score"
 
 

@@ -86,7 +86,8 @@ def test_options_are_passed_on(options, relation, n, chosen):
     if "share" in options:
         options["batch_size"] = int(options.pop("share") * n)
     plan = planned(Auto, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
-    assert plan == planned(chosen, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
+    found = planned(chosen, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
+    assert repr(plan) == repr(found)  # A temperature may be NaN.
     assert type(plan.sampler) is chosen and plan.epsilon <= 1.0
 
 
