@@ -305,8 +305,9 @@ def _notes_on_levels(estimator, reference_levels):
     if apart := [str(column) for column, some in without.items() if not some]:
         example = {apart[0]: known[apart[0]].levels[0]}
         notes += (
-            f"every level of {listed(apart)} has an indicator: its ratio is against rows of no level, and "
-            f"not against another level. To compare levels, pass reference_levels={example}.",
+            f"every level of {listed(apart)} has an indicator: its ratio is against rows of no level, if "
+            "there are any, and not against another level. To compare levels, pass "
+            f"reference_levels={example}.",
         )
     return notes
 
@@ -797,7 +798,7 @@ def odds_ratios(
         The level that other levels of a column are compared with, such as ``{"region": "north"}``, for
         columns of which an encoder or ``C(...)`` in a formula makes indicators. The rows of the column
         then begin with that level, whose ratio is 1. Without, a ratio is for an indicator by itself, and a
-        note says what that is against.
+        note says what that is against, but for levels in products.
     raw : bool, default=False
         Whether columns grow by one in their own units, before scaling; see `raw_coefficients`.
     n_draws, random_state

@@ -44,13 +44,13 @@ from ..pipeline._dry_run import dry_run, labels_of
 from ..pipeline._pipeline import check_arguments
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._report import steps_within, unprotected_by
-from ..pipeline._steps import paid_steps, refuse_hidden, refuse_selections_by_rows
+from ..pipeline._steps import leaves, paid_steps, refuse_hidden, refuse_selections_by_rows
 from ..privacy.budget import Budget, default_delta
 from ..privacy.charge import authorizations, charge, dominates
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.losses import RELATIONS, between_persons
 from ..privacy.planned_release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
-from ..privacy.unsafe_callers import step_tree
+from ..privacy.unsafe_callers import fitted_tree, step_tree
 from ..random import announce_seed, has_seeds, private_generator
 from ..report.account import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
@@ -113,15 +113,22 @@ class BestEstimatorMixin:
     def _keep(self, best, scorer):
         """Keep what is released of the best ((score, tie-breaker), parameters, fitted estimator)."""
         (score, _), self.best_params_, self.best_estimator_ = best
-        # Every fit makes such a record anew, which tells a later fit of the same object apart.
-        step = budgeted_step(self.best_estimator_)
-        self._paid_fit = step, getattr(step, "_parameters_of_fit", None)
+        self._paid_fits = _fits_of(self.best_estimator_)
         self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
         self.cv_results_ = {
             "params": [self.best_params_],
             "mean_test_score": np.array([score]),
             "rank_test_score": np.array([1], dtype=np.int32),
         }
+
+    def _holds_what_it_chose(self):
+        """Whether ``best_estimator_``, and each step of it, is as the search has fitted it."""
+        paid, held = self._paid_fits, _fits_of(self.best_estimator_)
+        return len(paid) == len(held) and all(
+            one is other
+            for pair in zip(paid, held, strict=True)
+            for one, other in zip(*pair, strict=True)
+        )
 
     def _privacy_account(self):
         if not hasattr(self, "plan_"):
@@ -134,11 +141,12 @@ class BestEstimatorMixin:
         if not account.seeds:
             account = with_seeds(account, best)
         account = account._replace(unprotected=unprotected_by([best]))
-        step, record = vars(self).get("_paid_fit", (None, None))
-        if record is not None and step._parameters_of_fit is record:
-            account = account._replace(fits=(self, step))
-        elif record is not None:
-            warning = "best_estimator_ was fitted again, which the search has not paid for."
+        if self._holds_what_it_chose():
+            account = account._replace(fits=(self, budgeted_step(best)))
+        else:
+            warning = (
+                "best_estimator_ was fitted again or replaced, which the search has not paid for."
+            )
             account = account._replace(warnings=(*account.warnings, warning))
         tree = step_tree(best)
         if tree.kind != "pipeline":
@@ -479,6 +487,12 @@ def _dry_run_whole(candidate, plan, X, y, exposure, groups):
     refuse_unless_covered(step_plan.cost, plan, candidate)
     with candidate._step_budgets_set(step_plan, tree), rows_compared():
         return dry_run(tree, X, y, params)
+
+
+def _fits_of(estimator):
+    """(step, record of its fit) of an estimator and all its steps: every fit makes such a record anew."""
+    steps = [estimator, *(leaf.estimator for leaf, _ in leaves(fitted_tree(estimator)))]
+    return [(step, getattr(step, "_parameters_of_fit", None)) for step in steps]
 
 
 def budgeted_step(candidate):

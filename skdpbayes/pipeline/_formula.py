@@ -13,6 +13,7 @@ from .._estimator.model_checks import NotedColumn
 from .._estimator.summaries import with_notes
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
+from ..preprocessing._factors import Missing
 from ..preprocessing.formula import parsed
 from ..privacy.deferred_warnings import warn, warns_last
 from ._pipeline import PrivatePipeline
@@ -191,7 +192,11 @@ class FormulaPipeline(PrivatePipeline):
         if not isinstance(encoder, FormulaEncoder):
             return None
         terms = (
-            ":".join(name for factor in term for name in factor.columns)
+            ":".join(
+                name
+                for factor in term
+                for name in (factor.names if isinstance(factor, Missing) else factor.columns)
+            )
             for term in encoder._terms()
         )
         label = f"{self.response or ''} ~ {' + '.join(dict.fromkeys(terms))}".strip()

@@ -540,7 +540,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         are_pairs = all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps)
         if not (self.steps and are_pairs):
             raise TypeError(
-                "steps must not be empty, but a list of (name, estimator), such as [('scale', "
+                "steps must be a list of (name, estimator) that is not empty, such as [('scale', "
                 "DPQuantileScaler()), ...]: make_private_pipeline(DPQuantileScaler(), ...) finds names."
             )
         for name, step in self.steps:  # Before scikit-learn says that a sampler does not transform.

@@ -80,10 +80,9 @@ def charge(plan, estimator=None):
     """
     check_ceiling(plan)
     authorization = consume_authorization(estimator)
-    if isinstance(
-        estimator, BaseEstimator
-    ):  # Until `set_privacy_attributes` keeps them with the plan.
-        setattr(estimator, CHARGES_OF_RUN, () if authorization is None else authorization.charges)
+    # Until `set_privacy_attributes` keeps them with the plan.
+    kept = vars(estimator) if isinstance(estimator, BaseEstimator) else {}
+    kept[CHARGES_OF_RUN] = () if authorization is None else authorization.charges
     if authorization is not None:
         authorization.check_covers(plan)
         return Reservations()
@@ -120,8 +119,7 @@ def charge(plan, estimator=None):
     if (costs := _beside.get()) is not None:
         costs.append(plan.cost)
     reservations = Reservations(made)
-    if isinstance(estimator, BaseEstimator):
-        setattr(estimator, CHARGES_OF_RUN, reservations.charges)
+    kept[CHARGES_OF_RUN] = reservations.charges
     return reservations
 
 

@@ -59,7 +59,9 @@ class PrivacyReport(dict):
         return repr(self)
 
     def _repr_markdown_(self):
-        return self.to_markdown()
+        with suppress(*_DAMAGE_ERRORS):
+            return self.to_markdown()
+        return None
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

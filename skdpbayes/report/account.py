@@ -446,8 +446,8 @@ class Charged(NamedTuple):
         if self.has_it is not False:
             return ()
         return (
-            "the ledger has no charge of this cost: what this report is of was made outside of it, or "
-            "charged in parts, and the ledger's total may not contain it.",
+            "no charge of the ledger is known to be of what is reported: it was made outside of the ledger, "
+            "or charged in parts or by hand, and the ledger's total may not contain it.",
         )
 
     def as_json(self):

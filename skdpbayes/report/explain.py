@@ -330,15 +330,19 @@ def _public_fact_sentences(summary, steps):
 def _further_use_text(obj, model):
     """Sentences on how good predictions are, as far as was measured, and on what is free from now on."""
     plan: Any = getattr(obj, "plan_", None)
-    if hasattr(plan, "score_noise"):  # Of a private search.
+    # Of a private search, unless its best model was fitted again, or is another one.
+    if hasattr(plan, "score_noise") and obj._holds_what_it_chose():
         name, score = obj.scorer_.score_func.__name__, obj.best_score_
         error, noise = f"{plan.score_error:.2g}", f"{plan.score_noise:.2g}"
         within = f"a standard error of up to {error} of its range (noise {noise})"
+        # A private number of rows is planned for as it was declared.
+        is_known = not obj.neighboring_relation.startswith("add_or_remove")
+        rows = f"{plan.n_test:,}" if is_known else f"about {plan.n_test:,} (by public_size)"
         if name in _NOT_MEANS:
             within = f"noise for epsilon = {plan.score_epsilon:.3g}"
         measured = (
             f"The search measured {name} = {_figure(score if obj.scorer_.greater_is_better else -score)} on "
-            f"{plan.n_test:,} other {plan.counts}, with {within}; the best of several is too optimistic."
+            f"{rows} other {plan.counts}, with {within}; the best of several is too optimistic."
         )
     else:
         name = "dp_mean_score" if hasattr(model, "n_components_") else "dp_mean_absolute_error"

@@ -43,7 +43,7 @@ def joint_record(
         )
     charges = None if ledger is None else account_of(ledger)
     others = {} if charges is None else dict(enumerate(charges.steps, 1))
-    payers = [_payer(place, accounts) for place in range(len(accounts))]
+    payers = [_payer(place, accounts, ledger is not None) for place in range(len(accounts))]
     are_charged = [
         ledger is None or payer is not None or _take(others, account, ledger)
         for account, payer in zip(accounts, payers, strict=True)
@@ -69,13 +69,16 @@ def joint_record(
     return {**record, "assumptions": list(assumptions.values()), "reports": list(reports)}
 
 
-def _payer(place, accounts):
+def _payer(place, accounts, has_ledger):
     """The place of another release whose cost pays for all fits of this one, None if there is none.
 
-    Equal costs prove nothing: it is the same object, or one that a pipeline or a search holds as it was.
+    Equal costs prove nothing: it is the same object, or one that a pipeline or a search holds as it was. Of
+    steps that may have been fitted again in the meantime, only a ledger knows the earlier fits.
     """
     fits = set(map(id, accounts[place].fits))
     for other, account in enumerate(accounts):
+        if account.may_have_changed and not has_ledger:
+            continue
         held = set(map(id, account.fits))
         if other != place and fits <= held and (fits < held or other < place):
             return other
@@ -161,7 +164,9 @@ def _release(account, payer, is_charged, delta):
     ceiling = "no ceiling"
     if account.budget.is_private:
         ceiling = f"epsilon = {account.budget.epsilon:g} at delta = {account.budget.delta:g}"
-    note = f"budget: {ceiling}" + ("" if is_charged else "; the ledger has no charge of this cost")
+    note = f"budget: {ceiling}" + (
+        "" if is_charged else "; no charge of the ledger is known to be its own"
+    )
     columns = account.steps[0].columns if account.steps else None
     step = Step(
         account.label or account.name, account.name, "charged", columns=columns, rows=account.rows

@@ -92,7 +92,7 @@ def printed(report):
         ("protects", f"one {unit} ({details['neighboring_relation'].replace('_', '-')})"),
         (
             "spends",
-            f"epsilon = {_number(spent['epsilon'])} at delta = {spent['delta']:.3g} ({asked})",
+            f"{_epsilon(spent['epsilon'])} at delta = {spent['delta']:.3g} ({asked})",
         ),
     ]
     if summary["ledger"] is not None:
@@ -101,19 +101,27 @@ def printed(report):
     for place, step in enumerate(report["steps"][:_MOST_ROWS], 1):
         called = ", ".join(filter(None, [_named(place, step), _place(step)]))
         is_charged = step["role"] == "charged"
-        paid = f"epsilon = {_number(step['epsilon'])}" if is_charged else _ROLES[step["role"]]
+        paid = _epsilon(step["epsilon"]) if is_charged else _ROLES[step["role"]]
         lines.append((kind, f"{called}: {paid}"))
     if (more := len(report["steps"]) - _MOST_ROWS) > 0:
         lines.append((kind, f"and {more:,} more"))
     lines += [("warning", text) for text in details["warnings"]]
     unsigned = sum(one["status"] == "to_sign" for one in report["assumptions"])
     lines.append(
-        ("to sign", f"{unsigned} assumptions, which to_markdown() and to_html() list with the rest")
+        (
+            "to sign",
+            f"{unsigned} assumption{'s' * (unsigned != 1)}, which to_markdown() and to_html() list with "
+            "the rest",
+        )
     )
     head = f"Privacy report: {summary['name']}, {summary['stage']}"
     return "\n".join(
         [_one_line(head), *(f"  {name:<8}  {_one_line(text)}" for name, text in lines)]
     )
+
+
+def _epsilon(value):
+    return "an infinite epsilon" if value is None else f"epsilon = {_number(value)}"
 
 
 def _one_line(value):

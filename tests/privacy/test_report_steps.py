@@ -145,7 +145,7 @@ def test_a_ledger_says_what_is_left_and_whether_it_knows_of_the_fit(fitted):
     other = privacy_report(model, ledger=PrivacyLedger(2.0, 1e-5))
     assert status_of(other)["charged"] == "failed"
     assert other["summary"]["verdict"] == "weakened"
-    assert "no charge of this cost" in other["details"]["warnings"][0]
+    assert "no charge of the ledger is known" in other["details"]["warnings"][0]
     with pytest.raises(TypeError, match="must be a PrivacyLedger"):
         privacy_report(model, ledger="a.ledger")
 
