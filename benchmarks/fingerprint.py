@@ -112,6 +112,7 @@ def digest(*values):
 def of_model(model, X):
     """Return the hash of a fitted model."""
     released = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    released.pop("n_iter_")  # A number of the plan.
     predicted = [
         getattr(model, name)(X)
         for name in ("predict_proba", "predict", "score_samples", "prediction_interval")
