@@ -82,6 +82,7 @@ def test_every_fitted_attribute_is_public(binary):
         "intercept_",
         "n_features_in_",
         "n_iter_",
+        "_charges_of_fit",  # Numbers in ledgers.
         "_parameters_of_fit",
         "plan_",
         "posterior_samples_",

@@ -73,6 +73,7 @@ def test_every_fitted_attribute_is_public(mixture):
         "n_components_",
         "n_features_in_",
         "n_iter_",
+        "_charges_of_fit",  # Numbers in ledgers.
         "_parameters_of_fit",
         "plan_",
         "posterior_samples_",
