@@ -172,8 +172,9 @@ def privacy_report(
         For a ledger, the report covers everything charged so far. In a pipeline of scikit-learn, steps that
         may learn from the rows without noise are named, and are not covered. For a list of what was released
         about the same rows, it has the total, and a section for each; with ``ledger``, also its other
-        charges. A fit counts once if another release of the list is or holds the same object. Without a
-        ledger, the total is at the largest delta, or at the sum of all if failures of thresholds need it.
+        charges. A fit counts once if another release of the list is the same object, or a search that holds
+        it; with ``ledger``, also a pipeline of scikit-learn. Without a ledger, the total is at the largest
+        delta, or at the sum of all if failures of thresholds need it.
     audit : AuditResult, default=None
         Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
         table that is no secret.
