@@ -699,10 +699,14 @@ def test_odd_cells_are_refused_by_the_name_of_their_column(people):
         assert "Jane" not in str(raised.value)
 
 
-def test_tables_of_formulas_know_which_columns_are_indicators():
+def rarely_exposed(n, n_exposed):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(18, 90, 4_000), "exposed": np.arange(4_000) < 80})
-    table = table.assign(exposed=table["exposed"].astype(int), died=rng.integers(0, 2, 4_000))
+    age, exposed = rng.uniform(18, 90, n), (np.arange(n) < n_exposed).astype(int)
+    return pd.DataFrame({"age": age, "exposed": exposed, "died": rng.integers(0, 2, n)})
+
+
+def test_tables_of_formulas_know_which_columns_are_indicators():
+    table = rarely_exposed(4_000, 80)
     formula = "died ~ bounded(age, 18, 90) + C(exposed, levels=[0, 1], reference=0)"
     model = DPBayesianLogisticRegression.from_formula(formula, epsilon=1.0, random_state=0)
     model.fit(table)
@@ -712,9 +716,7 @@ def test_tables_of_formulas_know_which_columns_are_indicators():
 
 def test_all_tables_of_a_formula_take_the_same_columns_for_indicators():
     """Also of missing cells, and of levels that are part of products."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(18, 90, 2_000), "exposed": np.arange(2_000) < 30})
-    table = table.assign(exposed=table["exposed"].astype(int), died=rng.integers(0, 2, 2_000))
+    table = rarely_exposed(2_000, 30)
     formula = "died ~ bounded(age, 18, 90) * C(exposed, levels=[0, 1], reference=0) + missing(age)"
     model = DPBayesianLogisticRegression.from_formula(formula, epsilon=0.5, random_state=0)
     notes = model.fit(table).coef_table().attrs["notes"]
